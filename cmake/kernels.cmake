@@ -1,0 +1,17 @@
+# Fast kernels (src/kernels/*.c) are written once and compiled once per instruction set. Each set is one object
+# library with TN_ISA defined to its name; src/kernels/simd/ picks the header by it.
+file(GLOB TENON_KERNEL_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/*.c)
+set(TENON_KERNEL_OBJECTS "")
+function(tenon_isa NAME)
+  if(TENON_KERNEL_SOURCES)
+    add_library(kernels-${NAME} OBJECT ${TENON_KERNEL_SOURCES})
+    target_include_directories(kernels-${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+    target_compile_definitions(kernels-${NAME} PRIVATE TN_ISA=${NAME} TN_ISA_${NAME}=1)
+    target_compile_options(kernels-${NAME} PRIVATE -O3 ${ARGN})
+    set(TENON_KERNEL_OBJECTS ${TENON_KERNEL_OBJECTS} $<TARGET_OBJECTS:kernels-${NAME}> PARENT_SCOPE)
+  endif()
+endfunction()
+tenon_isa(portable)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  tenon_isa(avx512vnni -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c -mavx2 -mbmi2)
+endif()

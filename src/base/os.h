@@ -1,0 +1,82 @@
+/* The operating system, in one place: files, clock, threads, the machine. Outside this folder and the
+ * device folders nothing calls the OS (a test holds that). Paths are bytes. */
+#ifndef TENON_BASE_OS_H
+#define TENON_BASE_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "tenon/status.h"
+
+/* ---- files ---- */
+
+/* A whole file mapped read-only. `data` is NULL for an empty file. */
+typedef struct tn_file_map {
+  const uint8_t *data;
+  size_t size;
+} tn_file_map;
+
+/* Maps `path`. Errors name the path: TN_E_NOT_FOUND, TN_E_IO (unreadable, a directory, not a regular file). */
+tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error);
+void tn_file_map_close(tn_file_map *map);
+/* Lets the pages that lie wholly inside [offset, offset + size) go; they are read again from the file if touched. */
+void tn_file_map_release(const tn_file_map *map, size_t offset, size_t size);
+
+/* Reads a whole file of at most `limit` bytes into a zero-terminated string (*data, free() it). "-" is stdin. */
+tn_status tn_file_read(const char *path, size_t limit, char **data, size_t *size, tn_error *error);
+
+/* Writes a file whole or not at all: a temporary name beside it, flushed, then renamed. */
+tn_status tn_file_write(const char *path, const void *data, size_t size, tn_error *error);
+
+bool tn_path_is_directory(const char *path);
+bool tn_path_exists(const char *path);
+
+/* ---- clock ---- */
+uint64_t tn_clock_ns(void); /* monotonic */
+void tn_sleep_ns(uint64_t ns);
+/* Local wall-clock time formatted with strftime's `format` into `out` (zero-terminated, cut at `capacity`). */
+void tn_local_time(const char *format, char *out, size_t capacity);
+
+/* ---- threads ---- */
+typedef struct tn_mutex tn_mutex;
+typedef struct tn_cond tn_cond;
+typedef struct tn_thread tn_thread;
+tn_mutex *tn_mutex_create(void); /* NULL when memory is out */
+void tn_mutex_destroy(tn_mutex *mutex);
+void tn_mutex_lock(tn_mutex *mutex);
+void tn_mutex_unlock(tn_mutex *mutex);
+tn_cond *tn_cond_create(void);
+void tn_cond_destroy(tn_cond *cond);
+/* Waits with `mutex` held until signalled or `deadline_ns` (tn_clock_ns time; UINT64_MAX = no deadline); false on the
+ * deadline. */
+bool tn_cond_wait(tn_cond *cond, tn_mutex *mutex, uint64_t deadline_ns);
+void tn_cond_broadcast(tn_cond *cond);
+/* Starts `run(argument)` on a new thread named `name` (15 bytes are kept); NULL when none can be had. Signals stay with
+ * the main thread. */
+tn_thread *tn_thread_start(const char *name, void (*run)(void *argument), void *argument);
+void tn_thread_join(tn_thread *thread); /* waits for it and frees it */
+
+/* ---- the machine ---- */
+
+/* Processors this process may really use: affinity, cut by the cgroup's cpu quota (rounded up), at least 1. */
+unsigned tn_machine_cpus(void);
+/* Bytes this process may use and could still allocate, by the cgroup where it has a limit, else by the host. */
+uint64_t tn_machine_memory_total(void);
+uint64_t tn_machine_memory_free(void);
+/* Peak resident bytes of this process so far. */
+uint64_t tn_process_peak_memory(void);
+/* The processor's name, zero-terminated in `out`. */
+void tn_machine_cpu_name(char *out, size_t capacity);
+
+/* ---- terminal and signals ---- */
+bool tn_is_terminal(int descriptor);
+/* From now on SIGINT and SIGTERM only count; tn_interrupts() gives how many came. SIGPIPE is ignored. */
+void tn_catch_interrupts(void);
+unsigned tn_interrupts(void);
+
+/* ---- shared libraries ---- */
+void *tn_library_open(const char *path, tn_error *error); /* NULL on failure */
+void *tn_library_symbol(void *library, const char *name);
+void tn_library_close(void *library);
+
+#endif

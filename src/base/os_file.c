@@ -1,0 +1,143 @@
+/* Files and shared libraries (see os.h). */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os.h"
+
+static tn_status fail_errno(tn_error *error, const char *path, const char *doing) {
+  int code = errno;
+  return tn_fail(error, code == ENOENT ? TN_E_NOT_FOUND : TN_E_IO, "%s: cannot %s: %s", path, doing, strerror(code));
+}
+
+tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error) {
+  *map = (tn_file_map){0};
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return fail_errno(error, path, "open");
+  tn_status status = TN_OK;
+  struct stat info;
+  if (fstat(descriptor, &info) != 0) {
+    status = fail_errno(error, path, "read");
+  } else if (!S_ISREG(info.st_mode)) {
+    status = tn_fail(error, TN_E_IO, "%s: is %s, expected a regular file", path,
+                     S_ISDIR(info.st_mode) ? "a directory" : "not a regular file");
+  } else if (info.st_size > 0) {
+    void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (data == MAP_FAILED) {
+      status = fail_errno(error, path, "map");
+    } else {
+      map->data = data;
+      map->size = (size_t)info.st_size;
+    }
+  }
+  close(descriptor);
+  return status;
+}
+
+void tn_file_map_close(tn_file_map *map) {
+  if (map->data) munmap((void *)(uintptr_t)map->data, map->size);
+  *map = (tn_file_map){0};
+}
+
+void tn_file_map_release(const tn_file_map *map, size_t offset, size_t size) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  if (!map->data || offset >= map->size) return;
+  if (size > map->size - offset) size = map->size - offset;
+  size_t first = tn_round_up(offset, page), last = (offset + size) / page * page;
+  if (first < last) madvise((void *)(uintptr_t)(map->data + first), last - first, MADV_DONTNEED);
+}
+
+tn_status tn_file_read(const char *path, size_t limit, char **data, size_t *size, tn_error *error) {
+  *data = NULL;
+  *size = 0;
+  bool is_stdin = !strcmp(path, "-");
+  int descriptor = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return fail_errno(error, path, "open");
+  tn_buf buf;
+  tn_buf_init(&buf);
+  tn_status status = TN_OK;
+  for (;;) {
+    if (!tn_buf_reserve(&buf, 64 << 10)) {
+      status = tn_fail(error, TN_E_MEMORY, "%s: out of memory after %zu bytes", path, buf.size);
+      break;
+    }
+    ssize_t got = read(descriptor, buf.data + buf.size, buf.capacity - buf.size - 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) status = fail_errno(error, path, "read");
+    if (got <= 0) break;
+    buf.size += (size_t)got;
+    if (buf.size > limit) {
+      status = tn_fail(error, TN_E_LIMIT, "%s: larger than %zu bytes", path, limit);
+      break;
+    }
+  }
+  if (!is_stdin) close(descriptor);
+  *size = buf.size;
+  if (status == TN_OK && !(*data = tn_buf_take(&buf))) status = tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
+  tn_buf_finish(&buf);
+  return status;
+}
+
+tn_status tn_file_write(const char *path, const void *data, size_t size, tn_error *error) {
+  size_t length = strlen(path);
+  char *temporary = tn_calloc(length + 16, 1);
+  if (!temporary) return tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
+  snprintf(temporary, length + 16, "%s.XXXXXX", path);
+  tn_status status = TN_OK;
+  int descriptor = mkstemp(temporary);
+  if (descriptor < 0) {
+    status = fail_errno(error, path, "create");
+    free(temporary);
+    return status;
+  }
+  mode_t mask = umask(0);
+  umask(mask);
+  fchmod(descriptor, 0666 & ~mask);
+  for (size_t done = 0; done < size;) {
+    ssize_t wrote = write(descriptor, (const char *)data + done, size - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) {
+      status = fail_errno(error, path, "write");
+      break;
+    }
+    done += (size_t)wrote;
+  }
+  if (status == TN_OK && fsync(descriptor) != 0 && errno != EINVAL) status = fail_errno(error, path, "write");
+  if (close(descriptor) != 0 && status == TN_OK) status = fail_errno(error, path, "write");
+  if (status == TN_OK && rename(temporary, path) != 0) status = fail_errno(error, path, "rename into place");
+  if (status != TN_OK) unlink(temporary);
+  free(temporary);
+  return status;
+}
+
+bool tn_path_is_directory(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool tn_path_exists(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0;
+}
+
+void *tn_library_open(const char *path, tn_error *error) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    tn_fail(error, tn_path_exists(path) ? TN_E_FORMAT : TN_E_NOT_FOUND, "%s: cannot load: %s", path, dlerror());
+  return library;
+}
+
+void *tn_library_symbol(void *library, const char *name) {
+  return dlsym(library, name);
+}
+
+void tn_library_close(void *library) {
+  if (library) dlclose(library);
+}

@@ -1,0 +1,142 @@
+/* Clock, the machine's limits, terminal and signals (see os.h). */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/os.h"
+
+uint64_t tn_clock_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void tn_sleep_ns(uint64_t ns) {
+  struct timespec wait = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+  nanosleep(&wait, NULL);
+}
+
+void tn_local_time(const char *format, char *out, size_t capacity) {
+  time_t now = time(NULL);
+  struct tm local;
+  localtime_r(&now, &local);
+  if (capacity && !strftime(out, capacity, format, &local)) out[0] = 0;
+}
+
+/* The first line of a small system file, or false. */
+static bool read_line(const char *path, char *out, size_t capacity) {
+  FILE *file = fopen(path, "re");
+  if (!file) return false;
+  bool ok = fgets(out, (int)capacity, file) != NULL;
+  fclose(file);
+  return ok;
+}
+
+/* A cgroup v2 or v1 number; UINT64_MAX when there is none or it says "max". */
+static uint64_t cgroup_number(const char *v2, const char *v1) {
+  char line[64];
+  if (!read_line(v2, line, sizeof line) && !read_line(v1, line, sizeof line)) return UINT64_MAX;
+  if (line[0] < '0' || line[0] > '9') return UINT64_MAX;
+  return strtoull(line, NULL, 10);
+}
+
+unsigned tn_machine_cpus(void) {
+  unsigned count = 1;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    count = (unsigned)CPU_COUNT(&set);
+  } else {
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (online > 0) count = (unsigned)online;
+  }
+  long long quota = -1, period = 0;
+  char line[64];
+  if (read_line("/sys/fs/cgroup/cpu.max", line, sizeof line)) {
+    if (sscanf(line, "%lld %lld", &quota, &period) != 2) quota = -1;
+  } else if (read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", line, sizeof line)) {
+    quota = atoll(line);
+    if (read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", line, sizeof line)) period = atoll(line);
+  }
+  if (quota > 0 && period > 0) {
+    long long by_quota = (quota + period - 1) / period;
+    if (by_quota < (long long)count) count = (unsigned)by_quota;
+  }
+  return count ? count : 1;
+}
+
+static uint64_t meminfo(const char *key) {
+  FILE *file = fopen("/proc/meminfo", "re");
+  if (!file) return 0;
+  char line[128];
+  unsigned long long kib = 0;
+  size_t n = strlen(key);
+  while (fgets(line, sizeof line, file))
+    if (!strncmp(line, key, n) && sscanf(line + n, ": %llu", &kib) == 1) break;
+  fclose(file);
+  return (uint64_t)kib * 1024;
+}
+
+uint64_t tn_machine_memory_total(void) {
+  uint64_t host = meminfo("MemTotal");
+  uint64_t group = cgroup_number("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  return group < host ? group : host;
+}
+
+uint64_t tn_machine_memory_free(void) {
+  uint64_t host = meminfo("MemAvailable");
+  uint64_t group = cgroup_number("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  if (group == UINT64_MAX) return host;
+  uint64_t used = cgroup_number("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes");
+  uint64_t left = used < group ? group - used : 0;
+  return left < host ? left : host;
+}
+
+uint64_t tn_process_peak_memory(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+void tn_machine_cpu_name(char *out, size_t capacity) {
+  if (!capacity) return;
+  snprintf(out, capacity, "unknown processor");
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  if (!file) return;
+  char line[256];
+  while (fgets(line, sizeof line, file)) {
+    char *colon = strchr(line, ':');
+    if (strncmp(line, "model name", 10) || !colon) continue;
+    line[strcspn(line, "\n")] = 0;
+    snprintf(out, capacity, "%s", colon[1] == ' ' ? colon + 2 : colon + 1);
+    break;
+  }
+  fclose(file);
+}
+
+bool tn_is_terminal(int descriptor) {
+  return isatty(descriptor) == 1;
+}
+
+static volatile sig_atomic_t interrupts;
+
+static void count_interrupt(int signal_number) {
+  (void)signal_number;
+  interrupts = interrupts + 1;
+}
+
+void tn_catch_interrupts(void) {
+  struct sigaction action = {.sa_handler = count_interrupt};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, NULL);
+}
+
+unsigned tn_interrupts(void) {
+  return (unsigned)interrupts;
+}

@@ -1,0 +1,145 @@
+/* Help for driver writers: the program reader, the interpreter and the reference kernels (libtenon-driver.a).
+ *
+ * A device that has kernels but no compiler fills a table op -> kernel and lets tn_interpret() run programs over it.
+ * Everything here is freestanding: no libc, no malloc, no threads, no globals. Memory and parallelism come
+ * from the caller, so that the same code runs inside a DSP.
+ */
+#ifndef TENON_DRIVER_H
+#define TENON_DRIVER_H
+
+#include "device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what a kernel is given ---- */
+
+/* A resolved operand: `dims` are numbers, slowest first; row r begins at data + r * row_bytes. A weight's `data` is
+ * packed in `layout` (its row_bytes is 0 unless the layout has rows). A state's `data` is its first page, row_bytes the
+ * bytes of a page. */
+typedef struct tn_tensor {
+  void *data; /* NULL: an optional input that is absent */
+  uint32_t dtype, rank;
+  uint32_t dims[4];
+  uint64_t row_bytes;
+  uint32_t layout;
+  uint32_t kind; /* tn_value_kind */
+} tn_tensor;
+
+/* Runs body(argument, index, worker) for every index in [0, count), in any order, on up to `workers` threads; returns
+ * when all are done. `worker` < workers is unique among bodies running at the same time. */
+typedef struct tn_parallel {
+  void *context;
+  uint32_t workers;
+  void (*run)(void *context, void (*body)(void *argument, uint32_t index, uint32_t worker), void *argument,
+              uint32_t count);
+} tn_parallel;
+
+typedef struct tn_kernel_call {
+  uint32_t opcode;
+  uint32_t input_count, output_count;
+  tn_tensor inputs[TN_MAX_OPERANDS], outputs[TN_MAX_OPERANDS];
+  const void *attributes; /* the op's attribute struct */
+  const tn_batch *batch;
+  const tn_parallel *parallel;
+  void *workspace; /* workspace_bytes for each worker, one behind the other, aligned to 64 */
+  uint64_t workspace_bytes;
+} tn_kernel_call;
+
+/* Computes one op; operands never overlap, but an output may be the very residual, a or x it is elementwise in. */
+typedef tn_status (*tn_kernel)(const tn_kernel_call *call);
+
+typedef struct tn_kernel_table {
+  tn_kernel kernel[TN_OP_LIMIT]; /* by opcode; NULL: not supported */
+} tn_kernel_table;
+
+/* ---- programs ---- */
+
+/* Checks that `bytes` bytes at `data` (8-byte aligned) are a whole, consistent program: every offset, value number, op,
+ * attribute size and shape. On failure writes one line to `message` (zero-terminated, cut at capacity) and returns
+ * TN_E_FORMAT. Everything below needs a checked program. */
+tn_status tn_program_check(const void *data, uint64_t bytes, char *message, uint64_t capacity);
+
+static inline const tn_value *tn_program_values(const tn_program *program) {
+  return (const tn_value *)(const void *)((const char *)program + program->values);
+}
+static inline const tn_op *tn_program_ops(const tn_program *program) {
+  return (const tn_op *)(const void *)((const char *)program + program->ops);
+}
+static inline const void *tn_program_attributes(const tn_program *program, const tn_op *op) {
+  return (const char *)program + program->attributes + op->attributes;
+}
+static inline const char *tn_program_name(const tn_program *program, uint32_t name) {
+  return (const char *)program + program->names + name;
+}
+
+/* What the op table says of an opcode; NULL for a number it doesn't have. */
+typedef struct tn_op_info {
+  uint16_t opcode, revision;
+  uint8_t min_inputs, max_inputs, max_outputs;
+  uint32_t attribute_bytes;
+  double tolerance;
+  const char *name, *text;
+} tn_op_info;
+const tn_op_info *tn_op_info_of(uint32_t opcode);
+
+/* Bytes of one row of `cols` values of a dtype (block formats: cols must be a multiple of the block, else 0). */
+uint64_t tn_row_bytes(uint32_t dtype, uint64_t cols);
+
+/* Checks the operands of one op against its shape rule, symbolic dims allowed. TN_OK, or TN_E_INVALID with one line in
+ * `message`. */
+tn_status tn_shape_check(const tn_op_query *query, char *message, uint64_t capacity);
+
+/* Fills a query for op `op` of a checked program. */
+void tn_program_query(const tn_program *program, const tn_op *op, tn_op_query *query);
+
+/* ---- the interpreter ---- */
+
+/* Addresses that one run works on, in the address space the kernels run in. */
+typedef struct tn_interpretation {
+  const tn_program *program;
+  const tn_kernel_table *table;
+  void *const *inputs, *const *outputs, *const *states; /* by binding number */
+  const tn_tensor *weights;   /* by binding number: data, layout, row_bytes as the kernels want them */
+  const uint64_t *page_bytes; /* by state binding number */
+  void *scratch;
+  const tn_batch *batch;
+  const tn_parallel *parallel;
+  void *workspace;
+  uint64_t workspace_bytes;
+  /* Called before and after each op where not NULL (profiling, bisecting). */
+  void (*observe)(void *context, uint32_t op, int after, const tn_kernel_call *call);
+  void *observe_context;
+} tn_interpretation;
+
+/* Checks the batch against the program's maxima and runs every op in order. An op without a kernel is TN_E_UNSUPPORTED.
+ * The first kernel that fails ends the run with its status; *failed_op then has its number (may be NULL). */
+tn_status tn_interpret(const tn_interpretation *run, uint32_t *failed_op);
+
+/* Checks a batch for itself: rows and sequences agree, page tables lie inside, counts within the maxima given by
+ * `program`; every page number is below page_limit. TN_OK or TN_E_INVALID. */
+tn_status tn_batch_check(const tn_batch *batch, const tn_program *program);
+
+/* ---- reference kernels: plain scalar C, written for reading ----
+ * Weights are in the plain layout: the source format row after row, merged from the sources (TN_LAYOUT_PLAIN). */
+#define TN_LAYOUT_PLAIN 1u
+
+/* A table of all reference kernels. */
+const tn_kernel_table *tn_reference_kernels(void);
+
+/* TN_OK if the reference kernels compute this op with these operands, else TN_E_UNSUPPORTED. */
+tn_status tn_reference_supports(const tn_op_query *query);
+
+/* The plain layout of a weight: its bytes (vectors are widened to f32), and packing into it. `to` is desc's rows in
+ * order. */
+tn_status tn_plain_layout(const tn_weight_desc *desc, tn_weight_layout *layout);
+tn_status tn_plain_pack(const tn_weight_desc *desc, const tn_weight_source *sources, uint32_t source_count, void *to);
+
+/* The plain page: key [kv_heads][slots][key_dim], then value [kv_heads][slots][value_dim], in the state's dtype. */
+tn_status tn_plain_state_layout(const tn_state_desc *desc, tn_state_layout *layout);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,220 @@
+/* libtenon: from a model file to text.
+ *
+ *   tn_model *model; tn_engine *engine; tn_request *request; tn_error error;
+ *   tn_model_open("model.gguf", NULL, &model, &error);
+ *   tn_engine_create(model, NULL, &engine, &error);
+ *   tn_request_options options = TN_REQUEST_OPTIONS;
+ *   options.prompt = "Once upon a time";
+ *   tn_engine_submit(engine, &options, &request, &error);
+ *   tn_output output;
+ *   while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT)
+ *     fwrite(output.text, 1, output.text_bytes, stdout);
+ *
+ * Every function is thread safe on different objects; on one engine, submit, cancel and next may be called from any
+ * thread. Strings are UTF-8, zero-terminated unless a length is given. Structs begin with `size`; fill them from the
+ * initialisers (TN_..._OPTIONS), so that programs built against an older header keep working. A NULL options pointer
+ * means the defaults.
+ */
+#ifndef TENON_TENON_H
+#define TENON_TENON_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TN_API __attribute__((visibility("default")))
+#else
+#define TN_API
+#endif
+
+#define TN_VERSION_MAJOR 0
+#define TN_VERSION_MINOR 1
+#define TN_VERSION_PATCH 0
+
+TN_API const char *tn_version(void);
+
+/* Frees what tenon allocated for the caller. NULL is allowed. */
+TN_API void tn_free(void *memory);
+
+/* ---- model: hyper-parameters, weights (mapped), tokenizer, chat template; immutable ---- */
+typedef struct tn_model tn_model;
+
+/* Opens a GGUF file or a model folder and checks all of it that can be checked before weights are touched. */
+TN_API tn_status tn_model_open(const char *path, tn_model **model, tn_error *error);
+/* Engines made from the model must be gone. NULL is allowed. */
+TN_API void tn_model_close(tn_model *model);
+
+typedef struct tn_model_info {
+  uint32_t size;
+  uint32_t layers;
+  uint32_t width;      /* of the residual stream */
+  uint32_t vocabulary; /* rows of the logits */
+  uint32_t context;    /* longest context the model was made for */
+  uint32_t has_tokenizer, has_chat_template;
+  uint64_t parameters;
+  uint64_t file_bytes;
+  char family[32];
+  char name[128];
+} tn_model_info;
+#define TN_MODEL_INFO \
+  { sizeof(tn_model_info) }
+TN_API void tn_model_describe(const tn_model *model, tn_model_info *info);
+
+/* ---- text ---- */
+#define TN_TOKENIZE_SPECIAL 1u /* recognise special tokens in the text */
+#define TN_TOKENIZE_NO_BOS 2u  /* add nothing in front or behind, whatever the model asks for */
+
+/* Token ids of `bytes` bytes of text; *ids is tn_free()d by the caller. */
+TN_API tn_status tn_tokenize(const tn_model *model, const char *text, size_t bytes, uint32_t flags, int32_t **ids,
+                             size_t *count, tn_error *error);
+/* Text of ids (special tokens included as their spelling), zero-terminated too; tn_free() it. */
+TN_API tn_status tn_detokenize(const tn_model *model, const int32_t *ids, size_t count, char **text, size_t *bytes,
+                               tn_error *error);
+/* Text that the model's chat template gives for `messages_json` (an OpenAI-style array of messages). `extra_json`: an
+ * object of further template variables (tools, enable_thinking, ...) or NULL. */
+TN_API tn_status tn_chat_render(const tn_model *model, const char *messages_json, const char *extra_json, char **text,
+                                size_t *bytes, tn_error *error);
+
+/* ---- engine: devices, KV memory, scheduler ---- */
+typedef struct tn_engine tn_engine;
+
+typedef struct tn_engine_options {
+  uint32_t size;
+  uint32_t threads;       /* of the cpu device; 0: what the machine allows this process */
+  uint32_t context;       /* longest sequence; 0: the model's, cut to what memory allows */
+  uint32_t max_sequences; /* running together; 0: 8 */
+  uint32_t chunk;         /* token rows of one step at most; 0: 512 */
+  uint32_t queue;         /* requests waiting at most; 0: 256 */
+  uint64_t kv_bytes;  /* memory for KV pages; 0: what max_sequences of the context need, cut to a quarter of the free
+                         memory */
+  const char *device; /* "cpu", "reference", "NAME:INDEX,key=value", "/path/driver.so"; NULL: "cpu" */
+  const char *kv;     /* "f16" (default), "f32", "bf16" */
+  const char *activations;  /* "auto" (8-bit where weights are quantised; default) or "float" */
+  const char *passes;       /* graph passes: NULL all, "none", or a comma list; for finding faults */
+  uint32_t no_prefix_cache; /* 1: never reuse the KV of earlier requests */
+} tn_engine_options;
+#define TN_ENGINE_OPTIONS \
+  { sizeof(tn_engine_options) }
+
+TN_API tn_status tn_engine_create(const tn_model *model, const tn_engine_options *options, tn_engine **engine,
+                                  tn_error *error);
+/* Cancels what runs, ends the engine's thread, frees everything. Requests must be destroyed first. NULL is allowed. */
+TN_API void tn_engine_destroy(tn_engine *engine);
+
+typedef struct tn_engine_info {
+  uint32_t size;
+  uint32_t context, max_sequences, chunk, threads;
+  uint32_t pages, pages_used, pages_cached; /* KV pages: all, held by running requests, held only by the prefix cache */
+  uint32_t running, waiting;
+  uint64_t weight_bytes, kv_bytes, arena_bytes;
+  uint64_t steps, rows, preemptions, cached_tokens; /* since the engine began */
+  char device[64];
+} tn_engine_info;
+#define TN_ENGINE_INFO \
+  { sizeof(tn_engine_info) }
+TN_API void tn_engine_describe(tn_engine *engine, tn_engine_info *info);
+
+/* ---- request: one prompt and its answer ---- */
+typedef struct tn_request tn_request;
+
+typedef struct tn_logit_bias {
+  int32_t token;
+  float bias;
+} tn_logit_bias;
+
+typedef enum tn_output_kind { TN_OUTPUT_TEXT = 0, TN_OUTPUT_DONE = 1, TN_OUTPUT_ERROR = 2 } tn_output_kind;
+typedef enum tn_finish {
+  TN_FINISH_NONE = 0,
+  TN_FINISH_STOP = 1,   /* the model ended, or a stop string came */
+  TN_FINISH_LENGTH = 2, /* max_tokens, or the context is full */
+  TN_FINISH_CANCELLED = 3,
+  TN_FINISH_ERROR = 4
+} tn_finish;
+
+typedef struct tn_top_logprob {
+  int32_t token;
+  float logprob;
+} tn_top_logprob;
+
+/* One event of a request. TEXT: one sampled token and the text it released (possibly empty: half a character or a
+ * possible stop string is held back). DONE: the last event, with the sums. ERROR: the last event, `error` says why.
+ * Pointers are valid until the next call of tn_request_next on this request (or until the callback returns). */
+typedef struct tn_output {
+  uint32_t size;
+  uint32_t kind;    /* tn_output_kind */
+  const char *text; /* zero-terminated */
+  size_t text_bytes;
+  int32_t token;             /* TEXT: its id; -1 when text is released without a token */
+  float logprob;             /* of the token, from the untouched logits; 0 unless asked for */
+  const tn_top_logprob *top; /* the best alternatives, best first */
+  uint32_t top_count;
+  uint32_t finish; /* DONE: tn_finish */
+  uint32_t prompt_tokens, cached_tokens, completion_tokens;
+  uint64_t queue_ns, prefill_ns, decode_ns; /* DONE: waiting; admission to first token; first token to end */
+  tn_error error;
+} tn_output;
+
+typedef struct tn_request_options {
+  uint32_t size;
+  /* the prompt: exactly one of tokens, messages and prompt */
+  const int32_t *tokens;
+  size_t token_count;
+  const char *messages_json; /* a chat, rendered by the model's template */
+  const char *extra_json;    /* with messages_json: further template variables, an object */
+  const char *prompt;        /* plain text; special tokens in it stay text */
+  size_t prompt_bytes;       /* 0: prompt is zero-terminated */
+  /* limits */
+  uint32_t max_tokens; /* 0: until the model ends or the context is full */
+  uint32_t min_tokens;
+  uint32_t ignore_eos; /* 1: the model's end tokens do not end the answer */
+  uint64_t timeout_ns; /* from submit; 0: none */
+  /* sampling, in the order of the stages */
+  const tn_logit_bias *logit_bias;
+  size_t logit_bias_count;
+  float repeat_penalty; /* 1: off; over the last repeat_last tokens of prompt and answer */
+  uint32_t repeat_last;
+  float presence_penalty, frequency_penalty; /* over the answer's tokens; 0: off */
+  float temperature;                         /* 0: greedy */
+  uint32_t top_k;                            /* 0: off */
+  float top_p;                               /* 1: off */
+  float min_p;                               /* 0: off */
+  uint64_t seed;
+  uint32_t choice; /* index of the answer among several to one prompt; part of the draw's key */
+  /* output */
+  const char *const *stop; /* stop strings, never shown */
+  size_t stop_count;
+  uint32_t logprobs;      /* 1: logprob of each token */
+  uint32_t top_logprobs;  /* that many alternatives with each token, at most 20 */
+  const char *cache_salt; /* requests share cached prefixes only with the same salt; NULL: "" */
+  /* instead of tn_request_next: called on the engine's thread with every output; must be quick, must not call tenon but
+   * tn_request_cancel */
+  void (*on_output)(void *context, const tn_output *output);
+  void *context;
+} tn_request_options;
+#define TN_REQUEST_OPTIONS                                                                                        \
+  {                                                                                                               \
+    sizeof(tn_request_options), NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0, 1.0f, 64, 0.0f, 0.0f, 0.0f, 0, \
+        1.0f, 0.0f, 0, 0, NULL, 0, 0, 0, NULL, NULL, NULL                                                         \
+  }
+
+/* Queues a request. Refused at once, with the numbers: a prompt that can't fit (TN_E_LIMIT), a full queue (TN_E_BUSY),
+ * a wrong option (TN_E_INVALID). Nothing the options point to is needed after the call. The request is freed by
+ * tn_request_destroy, which cancels it if it still runs. */
+TN_API tn_status tn_engine_submit(tn_engine *engine, const tn_request_options *options, tn_request **request,
+                                  tn_error *error);
+/* Waits up to timeout_ns (UINT64_MAX: without end) for the next output. TN_OK, or TN_E_TIMEOUT; after DONE or ERROR it
+ * gives that same output again. */
+TN_API tn_status tn_request_next(tn_request *request, tn_output *output, uint64_t timeout_ns);
+/* Ends the request within one step; its last output has finish CANCELLED. Any thread, any time, any number of times. */
+TN_API void tn_request_cancel(tn_request *request);
+TN_API void tn_request_destroy(tn_request *request);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

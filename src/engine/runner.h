@@ -1,0 +1,66 @@
+/* The runner: a model's programs prepared on devices, with their weights, KV memory and arena. It runs one batch at a
+ * time and knows nothing of requests: sequences, pages and tokens are the engine's affair.
+ *
+ * Memory is all taken in tn_runner_create; nothing is allocated in a step. */
+#ifndef TENON_ENGINE_RUNNER_H
+#define TENON_ENGINE_RUNNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "tenon/device.h"
+#include "tenon/status.h"
+
+struct tn_model;
+typedef struct tn_runner tn_runner;
+
+typedef struct tn_runner_options {
+  const char *device;      /* see tn_engine_options; NULL: "cpu" */
+  uint32_t threads;        /* 0: the device's default */
+  const char *kv;          /* NULL: "f16" */
+  const char *activations; /* NULL: "auto" */
+  const char *passes;      /* NULL: all */
+  uint32_t max_rows;       /* T of a step */
+  uint32_t max_sequences;  /* S of a step */
+  uint32_t max_context;    /* slots of one sequence */
+  uint32_t pages;          /* of every group */
+} tn_runner_options;
+
+/* A layer group shares page tables: the engine keeps one table a group for each sequence. */
+typedef struct tn_runner_group {
+  uint32_t window;     /* 0: full attention; else pages wholly behind the window may be freed */
+  uint64_t page_bytes; /* of one page number over all layers of the group */
+} tn_runner_group;
+
+typedef struct tn_runner_info {
+  uint32_t vocabulary;
+  uint32_t max_rows, max_sequences, max_logits_rows, max_context, pages;
+  uint32_t group_count;
+  tn_runner_group groups[TN_MAX_GROUPS];
+  uint64_t weight_bytes, kv_bytes, arena_bytes; /* arena: scratch, inputs and outputs */
+  uint32_t threads;
+  bool batch_invariant;
+  char device[64];
+} tn_runner_info;
+
+/* Builds the graph of `model`, runs the passes, places it, packs the weights and allocates. The model must outlive the
+ * runner. */
+tn_status tn_runner_create(const struct tn_model *model, const tn_runner_options *options, tn_runner **runner,
+                           tn_error *error);
+void tn_runner_destroy(tn_runner *runner);
+const tn_runner_info *tn_runner_describe(const tn_runner *runner);
+
+/* Starts one step. `batch` is checked (TN_E_INVALID) and only needed during the call. Page table entries are page
+ * numbers < pages. At most one step is in flight: a second submit before wait is TN_E_BUSY. */
+tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *error);
+/* Waits for it until deadline_ns (tn_clock_ns time, UINT64_MAX: none). *logits: [R, vocabulary], valid until the next
+ * submit. On any failure nothing of the step counts (pages written hold rubbish only in slots the step was to fill).
+ * TN_E_TIMEOUT: still running, wait again. */
+tn_status tn_runner_wait(tn_runner *runner, uint64_t deadline_ns, const float **logits, tn_error *error);
+
+/* Copies page `from` to page `to` in all layers of a group (copy on write). */
+tn_status tn_runner_copy_page(tn_runner *runner, uint32_t group, uint32_t from, uint32_t to, tn_error *error);
+/* After TN_E_DEVICE_LOST: opens the device again and packs and allocates anew; all pages are empty. */
+tn_status tn_runner_reopen(tn_runner *runner, tn_error *error);
+
+#endif

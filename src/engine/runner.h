@@ -23,7 +23,9 @@ typedef struct tn_runner_options {
   uint32_t max_rows;       /* T of a step */
   uint32_t max_sequences;  /* S of a step */
   uint32_t max_context;    /* slots of one sequence */
-  uint32_t pages;          /* of every group */
+  uint32_t pages;          /* of every group, before kv_bytes cuts them */
+  uint64_t kv_bytes;       /* most memory for KV: pages = min(pages, kv_bytes / the sum of page_bytes over the groups);
+                              0: no limit. TN_E_LIMIT with both numbers if not even one page fits */
 } tn_runner_options;
 
 /* A layer group shares page tables: the engine keeps one table a group for each sequence. */
@@ -34,7 +36,8 @@ typedef struct tn_runner_group {
 
 typedef struct tn_runner_info {
   uint32_t vocabulary;
-  uint32_t max_rows, max_sequences, max_logits_rows, max_context, pages;
+  uint32_t max_rows, max_sequences, max_logits_rows, max_context;
+  uint32_t pages; /* of every group, after the cut */
   uint32_t group_count;
   tn_runner_group groups[TN_MAX_GROUPS];
   uint64_t weight_bytes, kv_bytes, arena_bytes; /* arena: scratch, inputs and outputs */

@@ -1,5 +1,5 @@
 /* model/gguf.h: what the reader describes, and that it refuses what is wrong by name. Files are built here byte by
- * byte. */
+ * byte. (The folder tests/model is for tests that need the default model.) byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

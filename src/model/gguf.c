@@ -53,29 +53,29 @@ static bool take_u64(reader *r, const char *field, uint64_t *value) {
   return at != NULL;
 }
 
-static bool take_text(reader *r, const char *field, tn_gguf_text *text) {
+static bool take_text(reader *r, const char *field, tn_text *text) {
   uint64_t size = 0;
   if (!take_u64(r, field, &size)) return false;
   const uint8_t *at = take(r, size, field);
   if (!at) return false;
-  *text = (tn_gguf_text){(const char *)at, (size_t)size};
+  *text = (tn_text){(const char *)at, (size_t)size};
   return true;
 }
 
 /* The name of a key or tensor, copied with a zero behind it. */
 static bool take_name(reader *r, tn_arena *arena, const char **name) {
-  tn_gguf_text text = {0};
+  tn_text text = {0};
   if (!take_text(r, "its name", &text)) return false;
-  if (text.size > TN_GGUF_MAX_NAME) {
+  if (text.bytes > TN_GGUF_MAX_NAME) {
     tn_fail(r->error, TN_E_LIMIT, "%s: %s: its name is %zu bytes long, at most %d are allowed", r->path, r->subject,
-            text.size, TN_GGUF_MAX_NAME);
+            text.bytes, TN_GGUF_MAX_NAME);
     return false;
   }
-  if (text.size && memchr(text.data, 0, text.size)) {
+  if (text.bytes && memchr(text.data, 0, text.bytes)) {
     tn_fail(r->error, TN_E_FORMAT, "%s: %s: its name contains a zero byte", r->path, r->subject);
     return false;
   }
-  *name = tn_arena_copy(arena, text.data, text.size);
+  *name = tn_arena_copy(arena, text.data, text.bytes);
   if (!*name) tn_fail(r->error, TN_E_MEMORY, "%s: out of memory for %s", r->path, r->subject);
   return *name != NULL;
 }
@@ -98,7 +98,7 @@ static tn_status take_strings(reader *r, tn_arena *arena, tn_gguf_array *array) 
   }
   for (size_t i = 0; i < array->count; i++) {
     if (index && i % TN_GGUF_INDEX_STEP == 0) index[i / TN_GGUF_INDEX_STEP] = (size_t)(r->at - array->data);
-    tn_gguf_text text;
+    tn_text text;
     if (!take_text(r, "a string of the array", &text)) return last_error(r);
   }
   return TN_OK;

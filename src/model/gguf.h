@@ -2,8 +2,8 @@
  *
  * A file is mapped, checked whole in one pass, and described by a value that never changes afterwards: keys with their
  * values, tensors with the place of their data. Nothing of the file's body is copied; strings and arrays point into the
- * map. After `tn_gguf_open` has succeeded no access can leave the file. Format: the GGUF specification in ggml's
- * documentation.
+ * map. Texts may hold any bytes. After `tn_gguf_open` has succeeded no access can leave the file. Format: the GGUF
+ * specification in ggml's documentation.
  *
  *   "GGUF"  u32 version  u64 tensors  u64 keys
  *   keys    { string name, u32 type, value }            string = u64 bytes, bytes
@@ -16,6 +16,7 @@
 #ifndef TENON_MODEL_GGUF_H
 #define TENON_MODEL_GGUF_H
 
+#include "base/text.h"
 #include "model/file_tensor.h"
 #include "tenon/status.h"
 
@@ -42,12 +43,6 @@ typedef enum tn_gguf_type {
       TN_GGUF_TYPE_COUNT
 } tn_gguf_type;
 
-/* Bytes of text inside the file: not zero-terminated, any bytes. */
-typedef struct tn_gguf_text {
-  const char *data;
-  size_t size;
-} tn_gguf_text;
-
 /* An array inside the file. Elements are read by the functions below. */
 typedef struct tn_gguf_array {
   tn_gguf_type type; /* of its elements */
@@ -71,7 +66,7 @@ typedef struct tn_gguf_key {
     uint64_t u; /* U8 U16 U32 U64, BOOL as 0 or 1 */
     int64_t i;  /* I8 I16 I32 I64 */
     double f;   /* F32 F64 */
-    tn_gguf_text text;
+    tn_text text;
     tn_gguf_array array;
   };
 } tn_gguf_key;
@@ -128,10 +123,8 @@ tn_status tn_gguf_get_f32(const tn_gguf *gguf, tn_gguf_use *use, const char *key
 tn_status tn_gguf_opt_f32(const tn_gguf *gguf, tn_gguf_use *use, const char *key, float *out, tn_error *error);
 tn_status tn_gguf_get_bool(const tn_gguf *gguf, tn_gguf_use *use, const char *key, bool *out, tn_error *error);
 tn_status tn_gguf_opt_bool(const tn_gguf *gguf, tn_gguf_use *use, const char *key, bool *out, tn_error *error);
-tn_status tn_gguf_get_string(const tn_gguf *gguf, tn_gguf_use *use, const char *key, tn_gguf_text *out,
-                             tn_error *error);
-tn_status tn_gguf_opt_string(const tn_gguf *gguf, tn_gguf_use *use, const char *key, tn_gguf_text *out,
-                             tn_error *error);
+tn_status tn_gguf_get_string(const tn_gguf *gguf, tn_gguf_use *use, const char *key, tn_text *out, tn_error *error);
+tn_status tn_gguf_opt_string(const tn_gguf *gguf, tn_gguf_use *use, const char *key, tn_text *out, tn_error *error);
 /* `wanted` is the element type: TN_GGUF_STRING, TN_GGUF_ARRAY; TN_GGUF_I64 stands for integers and booleans of any
  * width, TN_GGUF_F32 for F32 and F64; TN_GGUF_TYPE_COUNT for any type. */
 tn_status tn_gguf_get_array(const tn_gguf *gguf, tn_gguf_use *use, const char *key, tn_gguf_type wanted,
@@ -146,7 +139,7 @@ tn_status tn_gguf_get_tensor(const tn_gguf *gguf, tn_gguf_use *use, const char *
 /* ---- elements of an array ----
  * `i` must be below `count` and the element's type the wanted one (both asserted). A string costs at most
  * TN_GGUF_INDEX_STEP steps, and going through them in order with a cursor costs one each. */
-tn_gguf_text tn_gguf_array_text(const tn_gguf_array *array, size_t i);
+tn_text tn_gguf_array_text(const tn_gguf_array *array, size_t i);
 int64_t tn_gguf_array_i64(const tn_gguf_array *array, size_t i); /* U64 above INT64_MAX: INT64_MAX */
 double tn_gguf_array_f64(const tn_gguf_array *array, size_t i);  /* any number */
 tn_gguf_array tn_gguf_array_array(const tn_gguf_array *array, size_t i);
@@ -157,6 +150,6 @@ typedef struct tn_gguf_cursor {
   size_t next;   /* number of the string that comes next */
   size_t offset; /* where it begins in array->data */
 } tn_gguf_cursor;
-bool tn_gguf_next_text(tn_gguf_cursor *cursor, tn_gguf_text *text);
+bool tn_gguf_next_text(tn_gguf_cursor *cursor, tn_text *text);
 
 #endif

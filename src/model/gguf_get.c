@@ -178,7 +178,7 @@ static tn_status read_bool(const tn_gguf *gguf, tn_gguf_use *use, const char *na
   return TN_OK;
 }
 
-static tn_status read_string(const tn_gguf *gguf, tn_gguf_use *use, const char *name, bool required, tn_gguf_text *out,
+static tn_status read_string(const tn_gguf *gguf, tn_gguf_use *use, const char *name, bool required, tn_text *out,
                              tn_error *error) {
   static const char wanted[] = "a string";
   tn_status status;
@@ -226,7 +226,7 @@ DEFINE_GETTERS(u64, uint64_t)
 DEFINE_GETTERS(i64, int64_t)
 DEFINE_GETTERS(f32, float)
 DEFINE_GETTERS(bool, bool)
-DEFINE_GETTERS(string, tn_gguf_text)
+DEFINE_GETTERS(string, tn_text)
 
 tn_status tn_gguf_get_array(const tn_gguf *gguf, tn_gguf_use *use, const char *key, tn_gguf_type wanted,
                             tn_gguf_array *out, tn_error *error) {
@@ -255,27 +255,27 @@ tn_status tn_gguf_get_tensor(const tn_gguf *gguf, tn_gguf_use *use, const char *
 /* ---- elements of an array ---- */
 
 /* The string at `offset` of the array's bytes, which were checked when the file was opened. */
-static tn_gguf_text text_at(const tn_gguf_array *array, size_t offset) {
-  return (tn_gguf_text){(const char *)array->data + offset + 8, (size_t)tn_gguf_load_u64(array->data + offset)};
+static tn_text text_at(const tn_gguf_array *array, size_t offset) {
+  return (tn_text){(const char *)array->data + offset + 8, (size_t)tn_gguf_load_u64(array->data + offset)};
 }
 
-bool tn_gguf_next_text(tn_gguf_cursor *cursor, tn_gguf_text *text) {
+bool tn_gguf_next_text(tn_gguf_cursor *cursor, tn_text *text) {
   assert(cursor->array->type == TN_GGUF_STRING);
   if (cursor->next >= cursor->array->count) return false;
   *text = text_at(cursor->array, cursor->offset);
-  cursor->offset += 8 + text->size;
+  cursor->offset += 8 + text->bytes;
   cursor->next++;
   return true;
 }
 
-tn_gguf_text tn_gguf_array_text(const tn_gguf_array *array, size_t i) {
+tn_text tn_gguf_array_text(const tn_gguf_array *array, size_t i) {
   assert(i < array->count);
   tn_gguf_cursor cursor = {array, 0, 0};
   if (array->index) {
     cursor.next = i / TN_GGUF_INDEX_STEP * TN_GGUF_INDEX_STEP;
     cursor.offset = array->index[i / TN_GGUF_INDEX_STEP];
   }
-  tn_gguf_text text = {0};
+  tn_text text = {0};
   while (cursor.next <= i && tn_gguf_next_text(&cursor, &text)) {
   }
   return text;
@@ -300,7 +300,7 @@ static tn_gguf_array array_at(const uint8_t *data, unsigned depth) {
   if (type_bytes[array.type]) {
     array.bytes = array.count * type_bytes[array.type];
   } else if (array.type == TN_GGUF_STRING) {
-    for (size_t i = 0; i < array.count; i++) array.bytes += 8 + text_at(&array, array.bytes).size;
+    for (size_t i = 0; i < array.count; i++) array.bytes += 8 + text_at(&array, array.bytes).bytes;
   } else {
     assert(depth < TN_GGUF_MAX_DEPTH);
     for (size_t i = 0; i < array.count; i++) array.bytes += 12 + array_at(array.data + array.bytes, depth + 1).bytes;

@@ -110,7 +110,7 @@ static void scalars_are_read(void **state) {
   uint64_t u64 = 0;
   float f = 0;
   bool yes = false;
-  tn_gguf_text text;
+  tn_text text;
   assert_int_equal(tn_gguf_get_i64(gguf, NULL, "i8", &i, &error), TN_OK);
   assert_int_equal(i, -5);
   assert_int_equal(tn_gguf_get_u32(gguf, NULL, "u16", &u, &error), TN_OK);
@@ -126,10 +126,10 @@ static void scalars_are_read(void **state) {
   assert_int_equal(tn_gguf_get_bool(gguf, NULL, "bool", &yes, &error), TN_OK);
   assert_true(yes);
   assert_int_equal(tn_gguf_get_string(gguf, NULL, "string", &text, &error), TN_OK);
-  assert_int_equal(text.size, 6);
+  assert_int_equal(text.bytes, 6);
   assert_memory_equal(text.data, "h\xc3\xa9llo", 6);
   assert_int_equal(tn_gguf_get_string(gguf, NULL, "empty", &text, &error), TN_OK);
-  assert_int_equal(text.size, 0);
+  assert_int_equal(text.bytes, 0);
   tn_gguf_close(gguf);
   free(copy);
 }
@@ -209,13 +209,13 @@ static void arrays_are_read_in_place(void **state) {
   for (int i = 0; i < 100; i++) {
     char wanted[16];
     int size = snprintf(wanted, sizeof wanted, "%.*d", i % 7, i);
-    tn_gguf_text text = tn_gguf_array_text(&array, (size_t)i), next;
-    assert_int_equal(text.size, size);
-    assert_memory_equal(text.data, wanted, text.size);
+    tn_text text = tn_gguf_array_text(&array, (size_t)i), next;
+    assert_int_equal(text.bytes, size);
+    assert_memory_equal(text.data, wanted, text.bytes);
     assert_true(tn_gguf_next_text(&cursor, &next));
-    assert_true(next.data == text.data && next.size == text.size);
+    assert_true(next.data == text.data && next.bytes == text.bytes);
   }
-  tn_gguf_text text;
+  tn_text text;
   assert_false(tn_gguf_next_text(&cursor, &text));
   assert_int_equal(tn_gguf_get_array(gguf, NULL, "numbers", TN_GGUF_I64, &array, &error), TN_OK);
   assert_int_equal(tn_gguf_array_i64(&array, 0), 1);
@@ -278,7 +278,7 @@ static void a_real_file_is_described(void **state) {
   assert_int_equal(tn_gguf_use_init(&use, gguf, &error), TN_OK);
   uint32_t blocks = 0;
   float base = 0;
-  tn_gguf_text family;
+  tn_text family;
   tn_gguf_array tokens;
   const tn_file_tensor *tensor;
   assert_int_equal(tn_gguf_get_u32(gguf, &use, "llama.block_count", &blocks, &error), TN_OK);
@@ -286,7 +286,7 @@ static void a_real_file_is_described(void **state) {
   assert_int_equal(tn_gguf_get_f32(gguf, &use, "llama.rope.freq_base", &base, &error), TN_OK);
   assert_true(base == 10000.0f);
   assert_int_equal(tn_gguf_get_string(gguf, &use, "general.architecture", &family, &error), TN_OK);
-  assert_memory_equal(family.data, "llama", family.size);
+  assert_memory_equal(family.data, "llama", family.bytes);
   assert_int_equal(tn_gguf_get_array(gguf, &use, "tokenizer.ggml.tokens", TN_GGUF_STRING, &tokens, &error), TN_OK);
   assert_int_equal(tokens.count, 320);
   assert_int_equal(tn_gguf_get_tensor(gguf, &use, "blk.1.ffn_down.weight", &tensor, &error), TN_OK);

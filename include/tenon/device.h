@@ -85,8 +85,9 @@ typedef enum tn_dtype {
  *   int8  q[P]        values -127..127
  *   float scale[P/32] amax / 127 of each block of 32
  *   int32 sum[P/32]   sum of the block's q
- * value = q * scale, q = value * (127 / amax) rounded to nearest, ties to even; amax 0 gives q = scale = 0. This order
- * and rounding are defined by the reference `quantise` kernel. */
+ * value = q * scale, q = value * (127 / amax) rounded to nearest, ties to even; amax below 2^-100 (or 0) gives
+ * q = scale = 0; a block holding an infinity or NaN gives q = 0, scale = NaN. This order and rounding are defined by
+ * the reference `quantise` kernel. */
 #define TN_Q8A_BLOCK 32u
 #define TN_Q8A_ROW_BYTES(K) (((uint64_t)(K) + 31) / 32 * 40)
 
@@ -316,7 +317,7 @@ typedef struct tn_weight_layout {
 /* Where some rows of a weight come from: a view of a matrix in host memory, stored row after row, each row `cols`
  * values. Row i of the view is stored row `row_map[i]` (or row_begin + i), its values begin at column col_begin; it
  * becomes row `into_row + i` of the weight (counted over all experts). `transposed`: the stored matrix is [cols of the
- * weight, rows of the weight]. A vector is one row; its into_row is the index of its first value. */
+ * weight, rows of the weight]. */
 typedef struct tn_weight_source {
   uint32_t size;
   uint32_t dtype;

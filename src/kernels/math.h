@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "tensor/half.h"
+
 #define TN_INFINITY __builtin_inff()
 #define TN_NAN __builtin_nanf("")
 
@@ -18,29 +20,13 @@
 /* The same for doubles below 2^51: 1.5 * 2^52. */
 #define TN_ROUND_MAGIC_F64 6755399441055744.0
 
-static inline uint32_t tn_float_bits(float x) {
-  union {
-    float value;
-    uint32_t bits;
-  } u = {.value = x};
-  return u.bits;
-}
-
-static inline float tn_bits_float(uint32_t bits) {
-  union {
-    uint32_t bits;
-    float value;
-  } u = {.bits = bits};
-  return u.value;
-}
-
 static inline float tn_abs(float x) {
-  return tn_bits_float(tn_float_bits(x) & 0x7fffffffu);
+  return tn_float_of_bits(tn_float_bits(x) & 0x7fffffffu);
 }
 
 /* `magnitude` (not negative) with the sign of `sign`. */
 static inline float tn_with_sign(float magnitude, float sign) {
-  return tn_bits_float(tn_float_bits(magnitude) | (tn_float_bits(sign) & 0x80000000u));
+  return tn_float_of_bits(tn_float_bits(magnitude) | (tn_float_bits(sign) & 0x80000000u));
 }
 
 /* Correctly rounded. */
@@ -55,7 +41,7 @@ static inline float tn_rsqrt(float x) {
 
 /* 2^n for -126 <= n <= 127. */
 static inline float tn_power_of_two(int32_t n) {
-  return tn_bits_float((uint32_t)(n + 127) << 23);
+  return tn_float_of_bits((uint32_t)(n + 127) << 23);
 }
 
 /* e^x, within 1 ulp. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 P(r), fit 3e-9. ln 2 comes in two parts,
@@ -109,7 +95,7 @@ static inline float tn_log(float x) {
   }
   uint32_t bits = tn_float_bits(x) - 0x3f3504f3u; /* relative to sqrt(1/2) */
   n += (int32_t)bits >> 23;
-  float f = tn_bits_float((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  float f = tn_float_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
   float p = TN_LOG_P7;
   p = p * f + TN_LOG_P6;
   p = p * f + TN_LOG_P5;

@@ -36,7 +36,7 @@ static double worst(float (*function)(float), double (*truth)(double), float low
 static double worst_bits(float (*function)(float), double (*truth)(double), float low, float high, uint32_t step) {
   double most = 0;
   for (uint32_t bits = tn_float_bits(low); bits <= tn_float_bits(high); bits += step) {
-    float x = tn_bits_float(bits);
+    float x = tn_float_of_bits(bits);
     double distance = ulps(function(x), truth((double)x));
     if (distance > most) most = distance;
   }

@@ -317,7 +317,7 @@ typedef struct tn_weight_layout {
 /* Where some rows of a weight come from: a view of a matrix in host memory, stored row after row, each row `cols`
  * values. Row i of the view is stored row `row_map[i]` (or row_begin + i), its values begin at column col_begin; it
  * becomes row `into_row + i` of the weight (counted over all experts). `transposed`: the stored matrix is [cols of the
- * weight, rows of the weight]. */
+ * weight, rows of the weight]. A vector is one row; its into_row is the index of its first value. */
 typedef struct tn_weight_source {
   uint32_t size;
   uint32_t dtype;

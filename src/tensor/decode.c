@@ -65,11 +65,11 @@ static void decode_mxfp4(const void *src, float *dst) {
   for (int i = 0; i < 32; i++) dst[i] = scale * values[nibble32(b->qs, i)];
 }
 
-/* An E2M3 number, exact: below 1 in eighths, above with 2^(e - 1) (1 + m / 8). */
-static float e2m3_to_f32(int code) {
-  int e = code >> 3 & 3, m = code & 7;
-  float magnitude = e ? (float)((8 + m) << (e - 1)) * 0.125f : (float)m * 0.125f;
-  return code & 32 ? -magnitude : magnitude;
+/* An E2M3 number: 2^(e - 1) (1 + m / 8) with e and m in place in the bits of a float; without e in eighths. */
+static float e2m3_to_f32(uint32_t code) {
+  uint32_t magnitude = code & 31;
+  float value = magnitude >= 8 ? tn_float_of_bits((magnitude << 20) + ((127u - 1u) << 23)) : (float)magnitude * 0.125f;
+  return code & 32 ? -value : value;
 }
 
 static void decode_mxfp6(const void *src, float *dst) {
@@ -77,7 +77,7 @@ static void decode_mxfp6(const void *src, float *dst) {
   float scale = tn_e8m0_to_f32(b->e);
   for (int i = 0; i < 32; i++) {
     int high = b->qh[i % 8] >> 2 * (i / 8) & 3;
-    dst[i] = scale * e2m3_to_f32(nibble32(b->qs, i) | high << 4);
+    dst[i] = scale * e2m3_to_f32((uint32_t)(nibble32(b->qs, i) | high << 4));
   }
 }
 

@@ -1,0 +1,60 @@
+/* Passes: graph -> graph, and in the end graph -> programs. One file each in passes/. */
+#ifndef TENON_GRAPH_PASSES_H
+#define TENON_GRAPH_PASSES_H
+
+#include "graph/graph.h"
+
+/* The devices a graph is placed on, as far as passes need to know them. Device 0 is the wanted one, the last one the
+ * fallback. */
+typedef struct tn_place_target {
+  void *context;
+  uint32_t device_count;
+  /* Does device `device` run this op? */
+  bool (*supports)(void *context, uint32_t device, const tn_op_query *query);
+} tn_place_target;
+
+/* What the caller wants of the passes. */
+typedef struct tn_pass_options {
+  bool
+      quantise_activations; /* 8-bit activations wherever a weight is in a quantised format and the device takes them */
+  const char *passes;       /* NULL: all; "none"; or a comma list of optional passes: merge, fuse, inplace */
+  void (*observe)(void *context, const char *pass, const tn_graph *graph); /* called after each pass where not NULL */
+  void *observe_context;
+} tn_pass_options;
+
+/* One program and where it runs. `values[i]` of an input or output is the graph value it carries. */
+typedef struct tn_partition {
+  uint32_t device;
+  tn_program *program;                         /* 8-byte aligned, program->bytes long */
+  tn_ref *inputs, *outputs, *weights, *states; /* by binding number: graph values */
+} tn_partition;
+
+typedef struct tn_plan {
+  tn_partition *partitions;
+  size_t partition_count;
+} tn_plan;
+
+/* Runs all passes in order: check, place, merge, quantise, fuse, check, place, plan, emit. The graph is changed; the
+ * plan is destroyed by the caller. */
+tn_status tn_compile_graph(tn_graph *graph, const tn_place_target *target, const tn_pass_options *options,
+                           tn_plan *plan, tn_error *error);
+void tn_plan_destroy(tn_plan *plan);
+
+/* The passes themselves. */
+tn_status tn_pass_check(tn_graph *graph, tn_error *error);
+tn_status tn_pass_place(tn_graph *graph, const tn_place_target *target, tn_error *error);
+tn_status tn_pass_merge(tn_graph *graph, const tn_place_target *target, tn_error *error);
+tn_status tn_pass_quantise(tn_graph *graph, const tn_place_target *target, tn_error *error);
+tn_status tn_pass_fuse(tn_graph *graph, const tn_place_target *target, tn_error *error);
+tn_status tn_pass_emit(tn_graph *graph, bool in_place, tn_plan *plan, tn_error *error);
+
+/* Memory plan of the ops [first, last) of a graph: byte offset of every scratch value written there that stays inside
+ * (offsets[value], others untouched). `border[value]`: the value leaves or enters and has memory of its own. Returns
+ * the arena's bytes. */
+uint64_t tn_plan_memory(const tn_graph *graph, size_t first, size_t last, const bool *border, bool in_place,
+                        uint64_t *offsets);
+
+/* TN_USE_ bits a weight needs on `device`, over all ops that read it there. */
+uint32_t tn_weight_uses(const tn_graph *graph, tn_ref weight, uint32_t device);
+
+#endif

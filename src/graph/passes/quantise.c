@@ -1,0 +1,58 @@
+/* quantise: where a linear's weight is in a quantised format and its device takes 8-bit activations, the input goes
+ * through one `quantise`, shared by all linears that read it. */
+#include "graph/passes.h"
+
+static bool is_quantised_format(uint32_t dtype) {
+  switch (dtype) {
+    case TN_F32:
+    case TN_F16:
+    case TN_BF16:
+    case TN_F64:
+    case TN_F8_E4M3:
+    case TN_F8_E5M2: return false;
+    default: return true;
+  }
+}
+
+static bool takes_q8a(const tn_graph *graph, const tn_place_target *target, const tn_graph_op *op) {
+  if (op->opcode != TN_OP_LINEAR || graph->values[op->inputs[0]].dtype != TN_F32) return false;
+  if (!is_quantised_format(graph->values[op->inputs[1]].dtype)) return false;
+  tn_op_query query;
+  tn_graph_query(graph, op, &query);
+  query.inputs[0].dtype = TN_Q8A;
+  return target->supports(target->context, op->device, &query);
+}
+
+/* The quantised form of `x` on `device` made by an op before `at`, or none. */
+static tn_ref find_quantised(const tn_graph *graph, tn_ref x, uint32_t device, size_t at) {
+  for (size_t i = 0; i < at; i++) {
+    const tn_graph_op *op = graph->ops + i;
+    if (op->opcode == TN_OP_QUANTISE && op->device == device && op->inputs[0] == x) return op->outputs[0];
+  }
+  return TN_NO_VALUE;
+}
+
+tn_status tn_pass_quantise(tn_graph *graph, const tn_place_target *target, tn_error *error) {
+  for (size_t i = 0; i < graph->op_count && graph->error.status == TN_OK; i++) {
+    if (!takes_q8a(graph, target, graph->ops + i)) continue;
+    tn_ref x = graph->ops[i].inputs[0];
+    uint32_t device = graph->ops[i].device;
+    tn_ref quantised = find_quantised(graph, x, device, i);
+    if (quantised == TN_NO_VALUE) {
+      const tn_graph_value *value = graph->values + x;
+      quantised = tn_graph_scratch(graph, TN_Q8A, value->dims[0], value->dims[1], "");
+      tn_graph_op *op = quantised == TN_NO_VALUE ? NULL : tn_graph_insert_op(graph, i);
+      if (!op) break;
+      i++; /* the linear has moved up by one */
+      op->opcode = TN_OP_QUANTISE;
+      op->name = graph->ops[i].name;
+      op->device = device;
+      op->input_count = op->output_count = 1;
+      op->inputs[0] = x;
+      op->outputs[0] = quantised;
+      *(tn_no_attributes *)(void *)op->attributes = (tn_no_attributes){sizeof(tn_no_attributes)};
+    }
+    graph->ops[i].inputs[0] = quantised;
+  }
+  return tn_graph_status(graph, error);
+}

@@ -38,6 +38,14 @@ void tn_graph_fail(tn_graph *graph, tn_status status, const char *format, ...) {
   tn_fail(&graph->error, status, "%s", text);
 }
 
+void tn_graph_set_layer(tn_graph *graph, const char *name) {
+  char *copy = tn_arena_copy(&graph->arena, name, strlen(name));
+  if (copy)
+    graph->layer_name = copy;
+  else
+    tn_graph_fail(graph, TN_E_MEMORY, "graph: out of memory");
+}
+
 static tn_graph_value *new_value(tn_graph *graph, const char *name, tn_ref *ref) {
   *ref = TN_NO_VALUE;
   if (graph->error.status != TN_OK) return NULL;

@@ -64,6 +64,9 @@ tn_status tn_graph_status(const tn_graph *graph, tn_error *error);
 /* Records an error (the first one stays). */
 __attribute__((format(printf, 3, 4))) void tn_graph_fail(tn_graph *graph, tn_status status, const char *format, ...);
 
+/* Names the layer that ops built from now on belong to; copied. */
+void tn_graph_set_layer(tn_graph *graph, const char *name);
+
 /* ---- values ---- */
 /* A weight of `rank` dims (slowest first) in source format `dtype`; sources are copied, the data they point to is not.
  */

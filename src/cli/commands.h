@@ -1,0 +1,8 @@
+/* The table of commands: one line each. A command is `int tn_command_NAME(int argc, char **argv)`, argv[0] being its
+ * name; its exit status is 0 done, 1 failed, 2 misused. X(function, "words", "what it does") */
+#ifndef TENON_CLI_COMMANDS_H
+#define TENON_CLI_COMMANDS_H
+
+#define TN_COMMANDS(X) X(version, "version", "version and build")
+
+#endif

@@ -19,7 +19,7 @@ LAYERS = {
     "graph": DRIVER + ["tensor", "program"],
     "device": DRIVER + ["tensor", "program"],
     "device/*": DRIVER + ["tensor", "kernels"],
-    "model": DRIVER + ["tensor", "graph"],
+    "model": DRIVER + ["tenon/tenon.h", "tensor", "graph"],
     "text": BASE,
     "text/jinja": BASE,
     "engine": DRIVER + ["tenon/tenon.h", "tensor", "program", "graph", "device", "model", "text"],

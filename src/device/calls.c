@@ -1,0 +1,130 @@
+/* Calls of an opened device, with errors that name it (registry.h). */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "device/check_status.h"
+#include "device/registry.h"
+
+/* TN_OK, or an error "device LABEL: WHAT: REASON" where WHAT is the format's text. */
+__attribute__((format(printf, 4, 5))) static tn_status answer(tn_opened_device *d, tn_status status, tn_error *error,
+                                                              const char *format, ...) {
+  if (status == TN_OK) return TN_OK;
+  char what[160];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(what, sizeof what, format, arguments);
+  va_end(arguments);
+  return tn_fail(error, tn_known_status(status), "device %s: %s: %s", d->label, what,
+                 tn_driver_reason(status, d->driver->last_error(d->device)));
+}
+
+static tn_status no_result(tn_opened_device *d, tn_error *error, const char *what) {
+  return tn_fail(error, TN_E_INTERNAL, "device %s: %s: the driver gave no result", d->label, what);
+}
+
+static unsigned long long big(uint64_t value) {
+  return value;
+}
+
+tn_status tn_device_get(tn_opened_device *d, const char *name, tn_property *value, tn_error *error) {
+  value->size = sizeof *value;
+  return answer(d, d->driver->get(d->device, name, value), error, "property %s", name);
+}
+
+tn_status tn_device_alloc(tn_opened_device *d, uint64_t bytes, tn_buffer **buffer, tn_error *error) {
+  *buffer = NULL;
+  tn_status status = answer(d, d->driver->alloc(d->device, bytes, buffer), error, "alloc of %llu bytes", big(bytes));
+  if (status == TN_OK && !*buffer) return no_result(d, error, "alloc");
+  return status;
+}
+
+void tn_device_free(tn_opened_device *d, tn_buffer *buffer) {
+  if (buffer) d->driver->free(d->device, buffer);
+}
+
+void *tn_device_host_pointer(tn_opened_device *d, tn_buffer *buffer) {
+  return d->driver->host_pointer(d->device, buffer);
+}
+
+tn_status tn_device_queue_create(tn_opened_device *d, tn_queue **queue, tn_error *error) {
+  *queue = NULL;
+  tn_status status = answer(d, d->driver->queue_create(d->device, queue), error, "creating a queue");
+  if (status == TN_OK && !*queue) return no_result(d, error, "creating a queue");
+  return status;
+}
+
+void tn_device_queue_destroy(tn_opened_device *d, tn_queue *queue) {
+  if (queue) d->driver->queue_destroy(queue);
+}
+
+tn_status tn_device_copy_in(tn_opened_device *d, tn_queue *queue, tn_buffer *to, uint64_t offset, const void *from,
+                            uint64_t bytes, tn_error *error) {
+  return answer(d, d->driver->copy_in(queue, to, offset, from, bytes), error, "copy in of %llu bytes to offset %llu",
+                big(bytes), big(offset));
+}
+
+tn_status tn_device_copy_out(tn_opened_device *d, tn_queue *queue, void *to, tn_buffer *from, uint64_t offset,
+                             uint64_t bytes, tn_error *error) {
+  return answer(d, d->driver->copy_out(queue, to, from, offset, bytes), error,
+                "copy out of %llu bytes from offset %llu", big(bytes), big(offset));
+}
+
+tn_status tn_device_copy(tn_opened_device *d, tn_queue *queue, tn_buffer *to, uint64_t to_offset, tn_buffer *from,
+                         uint64_t from_offset, uint64_t bytes, tn_error *error) {
+  return answer(d, d->driver->copy(queue, to, to_offset, from, from_offset, bytes), error,
+                "copy of %llu bytes from offset %llu to %llu", big(bytes), big(from_offset), big(to_offset));
+}
+
+tn_status tn_device_fill(tn_opened_device *d, tn_queue *queue, tn_buffer *to, uint64_t offset, uint8_t byte,
+                         uint64_t bytes, tn_error *error) {
+  return answer(d, d->driver->fill(queue, to, offset, byte, bytes), error, "fill of %llu bytes at offset %llu",
+                big(bytes), big(offset));
+}
+
+tn_status tn_device_execute(tn_opened_device *d, tn_queue *queue, tn_executable *executable,
+                            const tn_execution *execution, tn_error *error) {
+  return answer(d, d->driver->execute(queue, executable, execution), error, "execute");
+}
+
+tn_status tn_device_synchronize(tn_opened_device *d, tn_queue *queue, uint64_t deadline_ns, tn_error *error) {
+  return answer(d, d->driver->synchronize(queue, deadline_ns), error, "synchronize");
+}
+
+tn_status tn_device_weight_layout(tn_opened_device *d, const tn_weight_desc *desc, tn_weight_layout *layout,
+                                  tn_error *error) {
+  layout->size = sizeof *layout;
+  return answer(d, d->driver->weight_layout(d->device, desc, layout), error, "layout of a weight");
+}
+
+tn_status tn_device_weight_pack(tn_opened_device *d, tn_queue *queue, const tn_weight_desc *desc,
+                                const tn_weight_layout *layout, const tn_weight_source *sources, uint32_t source_count,
+                                tn_buffer *to, uint64_t offset, tn_error *error) {
+  return answer(d, d->driver->weight_pack(queue, desc, layout, sources, source_count, to, offset), error,
+                "packing a weight of %llu bytes", big(layout->bytes));
+}
+
+tn_status tn_device_state_layout(tn_opened_device *d, const tn_state_desc *desc, tn_state_layout *layout,
+                                 tn_error *error) {
+  layout->size = sizeof *layout;
+  return answer(d, d->driver->state_layout(d->device, desc, layout), error, "layout of KV pages");
+}
+
+bool tn_device_supports(tn_opened_device *d, const tn_op_query *query) {
+  return d->driver->supports(d->device, query) == TN_OK;
+}
+
+tn_status tn_device_prepare(tn_opened_device *d, const tn_program *program, const tn_weight_binding *weights,
+                            uint32_t weight_count, tn_progress progress, void *progress_context,
+                            tn_executable **executable, tn_error *error) {
+  *executable = NULL;
+  tn_status status =
+      answer(d, d->driver->prepare(d->device, program, weights, weight_count, progress, progress_context, executable),
+             error, "prepare");
+  if (status == TN_OK && !*executable) return no_result(d, error, "prepare");
+  return status;
+}
+
+void tn_device_release(tn_opened_device *d, tn_executable *executable) {
+  if (executable) d->driver->release(executable);
+}

@@ -62,7 +62,7 @@ typedef struct tn_model_info {
   char name[128];
 } tn_model_info;
 #define TN_MODEL_INFO \
-  { sizeof(tn_model_info) }
+  { .size = sizeof(tn_model_info) }
 TN_API void tn_model_describe(const tn_model *model, tn_model_info *info);
 
 /* ---- text ---- */
@@ -99,7 +99,7 @@ typedef struct tn_engine_options {
   uint32_t no_prefix_cache; /* 1: never reuse the KV of earlier requests */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS \
-  { sizeof(tn_engine_options) }
+  { .size = sizeof(tn_engine_options) }
 
 TN_API tn_status tn_engine_create(const tn_model *model, const tn_engine_options *options, tn_engine **engine,
                                   tn_error *error);
@@ -116,7 +116,7 @@ typedef struct tn_engine_info {
   char device[64];
 } tn_engine_info;
 #define TN_ENGINE_INFO \
-  { sizeof(tn_engine_info) }
+  { .size = sizeof(tn_engine_info) }
 TN_API void tn_engine_describe(tn_engine *engine, tn_engine_info *info);
 
 /* ---- request: one prompt and its answer ---- */
@@ -196,11 +196,8 @@ typedef struct tn_request_options {
   void (*on_output)(void *context, const tn_output *output);
   void *context;
 } tn_request_options;
-#define TN_REQUEST_OPTIONS                                                                                        \
-  {                                                                                                               \
-    sizeof(tn_request_options), NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0, 1.0f, 64, 0.0f, 0.0f, 0.0f, 0, \
-        1.0f, 0.0f, 0, 0, NULL, 0, 0, 0, NULL, NULL, NULL                                                         \
-  }
+#define TN_REQUEST_OPTIONS \
+  { .size = sizeof(tn_request_options), .repeat_penalty = 1.0f, .repeat_last = 64, .top_p = 1.0f }
 
 /* Queues a request. Refused at once, with the numbers: a prompt that can't fit (TN_E_LIMIT), a full queue (TN_E_BUSY),
  * a wrong option (TN_E_INVALID). Nothing the options point to is needed after the call. The request is freed by

@@ -70,6 +70,9 @@ void tn_machine_cpu_name(char *out, size_t capacity);
 
 /* ---- terminal and signals ---- */
 bool tn_is_terminal(int descriptor);
+/* From now on SIGINT and SIGTERM end the process with one line on stderr and exit status 1, an unfinished temporary
+ * file of tn_file_write removed. SIGPIPE is ignored, so that writes fail with an error instead. */
+void tn_exit_on_interrupt(void);
 /* From now on SIGINT and SIGTERM only count; tn_interrupts() gives how many came. SIGPIPE is ignored. */
 void tn_catch_interrupts(void);
 unsigned tn_interrupts(void);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/os_file.h"
 
 static tn_status fail_errno(tn_error *error, const char *path, const char *doing) {
   int code = errno;
@@ -85,6 +86,13 @@ tn_status tn_file_read(const char *path, size_t limit, char **data, size_t *size
   return status;
 }
 
+/* The temporary file being written, for tn_file_abandon. */
+static char *volatile unfinished;
+
+void tn_file_abandon(void) {
+  if (unfinished) unlink(unfinished);
+}
+
 tn_status tn_file_write(const char *path, const void *data, size_t size, tn_error *error) {
   size_t length = strlen(path);
   char *temporary = tn_calloc(length + 16, 1);
@@ -97,6 +105,7 @@ tn_status tn_file_write(const char *path, const void *data, size_t size, tn_erro
     free(temporary);
     return status;
   }
+  unfinished = temporary;
   mode_t mask = umask(0);
   umask(mask);
   fchmod(descriptor, 0666 & ~mask);
@@ -113,6 +122,7 @@ tn_status tn_file_write(const char *path, const void *data, size_t size, tn_erro
   if (close(descriptor) != 0 && status == TN_OK) status = fail_errno(error, path, "write");
   if (status == TN_OK && rename(temporary, path) != 0) status = fail_errno(error, path, "rename into place");
   if (status != TN_OK) unlink(temporary);
+  unfinished = NULL;
   free(temporary);
   return status;
 }

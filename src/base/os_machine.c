@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/os.h"
+#include "base/os_file.h"
 
 uint64_t tn_clock_ns(void) {
   struct timespec now;
@@ -128,8 +129,16 @@ static void count_interrupt(int signal_number) {
   interrupts = interrupts + 1;
 }
 
-void tn_catch_interrupts(void) {
-  struct sigaction action = {.sa_handler = count_interrupt};
+static void exit_on_interrupt(int signal_number) {
+  static const char line[] = "tenon: interrupted\n";
+  (void)signal_number;
+  tn_file_abandon();
+  if (write(STDERR_FILENO, line, sizeof line - 1) < 0) _exit(1);
+  _exit(1);
+}
+
+static void handle_interrupts(void (*handler)(int)) {
+  struct sigaction action = {.sa_handler = handler};
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
@@ -137,6 +146,12 @@ void tn_catch_interrupts(void) {
   sigaction(SIGPIPE, &action, NULL);
 }
 
+void tn_exit_on_interrupt(void) {
+  handle_interrupts(exit_on_interrupt);
+}
+void tn_catch_interrupts(void) {
+  handle_interrupts(count_interrupt);
+}
 unsigned tn_interrupts(void) {
   return (unsigned)interrupts;
 }

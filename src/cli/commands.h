@@ -3,6 +3,10 @@
 #ifndef TENON_CLI_COMMANDS_H
 #define TENON_CLI_COMMANDS_H
 
-#define TN_COMMANDS(X) X(version, "version", "version and build")
+#define TN_COMMANDS(X)                                                            \
+  X(inspect, "inspect", "metadata, tensors, graph, placement, memory of a model") \
+  X(devices, "devices", "drivers, devices and their properties")                  \
+  X(bench, "bench", "measure speed")                                              \
+  X(version, "version", "version and build")
 
 #endif

@@ -1,6 +1,7 @@
 /* The tenon command: finds the command by its name and runs it. */
 #include <stdio.h>
 #include <string.h>
+#include "base/os.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 
@@ -44,6 +45,7 @@ static int unknown(const char *name) {
 }
 
 int main(int argc, char **argv) {
+  tn_exit_on_interrupt();
   if (argc < 2) {
     print_commands(stderr);
     return 2;

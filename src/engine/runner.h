@@ -12,6 +12,7 @@
 #include "tenon/status.h"
 
 struct tn_model;
+struct tn_graph;
 typedef struct tn_runner tn_runner;
 
 typedef struct tn_runner_options {
@@ -26,6 +27,10 @@ typedef struct tn_runner_options {
   uint32_t pages;          /* of every group, before kv_bytes cuts them */
   uint64_t kv_bytes;       /* most memory for KV: pages = min(pages, kv_bytes / the sum of page_bytes over the groups);
                               0: no limit. TN_E_LIMIT with both numbers if not even one page fits */
+  bool plan_only;          /* plan and count, take no memory: such a runner can only be described */
+  /* Called after each graph pass where not NULL. */
+  void (*observe)(void *context, const char *pass, const struct tn_graph *graph);
+  void *observe_context;
 } tn_runner_options;
 
 /* A layer group shares page tables: the engine keeps one table a group for each sequence. */
@@ -52,6 +57,10 @@ tn_status tn_runner_create(const struct tn_model *model, const tn_runner_options
                            tn_error *error);
 void tn_runner_destroy(tn_runner *runner);
 const tn_runner_info *tn_runner_describe(const tn_runner *runner);
+/* The graph after the passes (ops carry their device's number), and the name of a device by that number (NULL past the
+ * last). */
+const struct tn_graph *tn_runner_graph(const tn_runner *runner);
+const char *tn_runner_device_name(const tn_runner *runner, uint32_t device);
 
 /* Starts one step. `batch` is checked (TN_E_INVALID) and only needed during the call. Page table entries are page
  * numbers < pages. At most one step is in flight: a second submit before wait is TN_E_BUSY. */

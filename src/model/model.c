@@ -107,6 +107,11 @@ tn_status tn_model_build(const tn_model *model, uint32_t kv_dtype, tn_graph **gr
   return build(model, NULL, kv_dtype, graph, error);
 }
 
+void tn_model_release(const tn_model *model, const void *data) {
+  for (size_t i = 0; i < model->gguf->tensor_count; i++)
+    if (model->gguf->tensors[i].data == data) tn_gguf_release(model->gguf, model->gguf->tensors + i);
+}
+
 void tn_model_describe(const tn_model *model, tn_model_info *info) {
   uint32_t size = info->size;
   tn_model_info full = {.size = size,

@@ -1,0 +1,238 @@
+/* tenon inspect: what a model file holds, what graph it becomes, where it would run and how much memory it would take.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "graph/graph.h"
+#include "model/model.h"
+#include "tools/runner_tool.h"
+
+/* What a process needs beside weights, KV and arena: code, tokenizer, graph, thread stacks, engine queues. */
+#define FIXED_BYTES ((uint64_t)64 << 20)
+#define MAX_TEXT_SHOWN 60
+#define MAX_ELEMENTS_SHOWN 6
+
+typedef struct inspect_tool {
+  tn_runner_tool runner;
+  bool graph, dot, placement, json;
+  uint32_t context, sequences;
+  tn_buf graphs; /* printed after each pass */
+} inspect_tool;
+
+/* ---- metadata ---- */
+
+/* A text cut for people, control characters replaced. */
+static void print_text(tn_text text) {
+  size_t shown = text.bytes < MAX_TEXT_SHOWN ? text.bytes : MAX_TEXT_SHOWN;
+  putchar('"');
+  for (size_t i = 0; i < shown; i++) {
+    unsigned char c = (unsigned char)text.data[i];
+    if (c == '\n')
+      fputs("\\n", stdout);
+    else if (c < 0x20 || c == 0x7f)
+      printf("\\x%02x", c);
+    else
+      putchar(c);
+  }
+  printf("\"%s", shown < text.bytes ? "..." : "");
+}
+
+static void print_element(const tn_gguf_array *array, size_t i) {
+  if (array->type == TN_GGUF_STRING)
+    print_text(tn_gguf_array_text(array, i));
+  else if (array->type == TN_GGUF_ARRAY)
+    printf("[%zu elements]", tn_gguf_array_array(array, i).count);
+  else
+    printf("%.9g", tn_gguf_array_f64(array, i));
+}
+
+static void print_key(const tn_gguf_key *key) {
+  printf("  %-44s %-7s ", key->name, tn_gguf_type_name(key->type));
+  switch (key->type) {
+    case TN_GGUF_STRING: print_text(key->text); break;
+    case TN_GGUF_ARRAY:
+      printf("[%zu %s]", key->array.count, tn_gguf_type_name(key->array.type));
+      for (size_t i = 0; i < key->array.count && i < MAX_ELEMENTS_SHOWN; i++) {
+        printf("%s", i ? ", " : " ");
+        print_element(&key->array, i);
+      }
+      if (key->array.count > MAX_ELEMENTS_SHOWN) printf(", ...");
+      break;
+    case TN_GGUF_F32:
+    case TN_GGUF_F64: printf("%.9g", key->f); break;
+    case TN_GGUF_I8:
+    case TN_GGUF_I16:
+    case TN_GGUF_I32:
+    case TN_GGUF_I64: printf("%lld", (long long)key->i); break;
+    case TN_GGUF_BOOL: printf("%s", key->u ? "true" : "false"); break;
+    default: printf("%llu", (unsigned long long)key->u); break;
+  }
+  putchar('\n');
+}
+
+static void print_file(const tn_gguf *gguf) {
+  printf("%s: GGUF version %u, %zu keys, %zu tensors, %zu bytes\n\nMetadata\n", gguf->path, gguf->version,
+         gguf->key_count, gguf->tensor_count, gguf->size);
+  for (size_t i = 0; i < gguf->key_count; i++) print_key(gguf->keys + i);
+  printf("\nTensors\n");
+  for (size_t i = 0; i < gguf->tensor_count; i++) {
+    const tn_file_tensor *tensor = gguf->tensors + i;
+    char dims[96] = "";
+    size_t at = 0;
+    for (uint32_t d = 0; d < tensor->rank && at < sizeof dims; d++)
+      at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%lld", d ? ", " : "", (long long)tensor->dims[d]);
+    printf("  %-44s %-7s [%s] %zu bytes\n", tensor->name, tn_dtype_name(tensor->dtype), dims, tensor->bytes);
+  }
+}
+
+/* ---- graph, placement, memory ---- */
+
+static void keep_graph(void *context, const char *pass, const tn_graph *graph) {
+  tn_buf *out = context;
+  tn_buf_printf(out, "\n== after %s ==\n", pass);
+  tn_graph_print(graph, out);
+}
+
+static void print_graphs(const inspect_tool *tool) {
+  tn_graph *graph;
+  tn_error error = {0};
+  if (tn_model_build(tool->runner.model, TN_F16, &graph, &error) == TN_OK) {
+    tn_buf first;
+    tn_buf_init(&first);
+    tn_graph_print(graph, &first);
+    printf("\n== as built ==\n%s", first.data);
+    tn_buf_finish(&first);
+    tn_graph_destroy(graph);
+  }
+  if (tool->graphs.data) fputs(tool->graphs.data, stdout);
+}
+
+static void print_placement(const tn_runner *runner) {
+  const tn_graph *graph = tn_runner_graph(runner);
+  printf("\nPlacement\n");
+  for (size_t first = 0, last; first < graph->op_count; first = last) {
+    uint32_t device = graph->ops[first].device;
+    for (last = first + 1; last < graph->op_count && graph->ops[last].device == device;) last++;
+    printf("  %-16s ops %zu to %zu: %s %s .. %s %s\n", tn_runner_device_name(runner, device), first, last - 1,
+           graph->ops[first].name[0] ? graph->ops[first].name : "model", tn_op_info_of(graph->ops[first].opcode)->name,
+           graph->ops[last - 1].name, tn_op_info_of(graph->ops[last - 1].opcode)->name);
+  }
+}
+
+static void print_memory(const tn_runner_info *info, uint32_t sequences) {
+  uint64_t total = info->weight_bytes + info->kv_bytes + info->arena_bytes + FIXED_BYTES;
+  printf("\nMemory on %s, %u threads, context %u, %u sequence%s, %u rows a step\n", info->device, info->threads,
+         info->max_context, sequences, sequences == 1 ? "" : "s", info->max_rows);
+  printf("  weights  %12llu bytes, as packed\n", (unsigned long long)info->weight_bytes);
+  printf("  KV       %12llu bytes: %u pages of %u positions; taken as they fill\n", (unsigned long long)info->kv_bytes,
+         info->pages, TN_PAGE_SLOTS);
+  printf("  arena    %12llu bytes\n", (unsigned long long)info->arena_bytes);
+  printf("  fixed    %12llu bytes at most\n", (unsigned long long)FIXED_BYTES);
+  printf("  total    %12llu bytes\n", (unsigned long long)total);
+}
+
+static int print_json(const inspect_tool *tool) {
+  const tn_gguf *gguf = tn_model_file(tool->runner.model);
+  const tn_runner_info *info = tn_runner_describe(tool->runner.runner);
+  tn_model_info model = TN_MODEL_INFO;
+  tn_model_describe(tool->runner.model, &model);
+  json_t *tensors = json_array();
+  for (size_t i = 0; i < gguf->tensor_count; i++) {
+    const tn_file_tensor *tensor = gguf->tensors + i;
+    json_t *dims = json_array();
+    for (uint32_t d = 0; d < tensor->rank; d++) json_array_append_new(dims, json_integer(tensor->dims[d]));
+    json_array_append_new(
+        tensors, json_pack("{s:s, s:s, s:o, s:I}", "name", tensor->name, "type", tn_dtype_name(tensor->dtype), "dims",
+                           dims, "bytes", (json_int_t)tensor->bytes));
+  }
+  json_t *all =
+      json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:o, s:{s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I}}", "file",
+                gguf->path, "family", model.family, "name", model.name, "layers", (int)model.layers, "vocabulary",
+                (int)model.vocabulary, "context", (int)model.context, "parameters", (json_int_t)model.parameters,
+                "tensors", tensors, "memory", "device", info->device, "context", (int)info->max_context, "weights",
+                (json_int_t)info->weight_bytes, "kv", (json_int_t)info->kv_bytes, "pages", (int)info->pages, "arena",
+                (json_int_t)info->arena_bytes, "fixed", (json_int_t)FIXED_BYTES, "total",
+                (json_int_t)(info->weight_bytes + info->kv_bytes + info->arena_bytes + FIXED_BYTES));
+  if (!all) return tn_cli_fail("the file holds text that is not UTF-8");
+  json_dumpf(all, stdout, JSON_INDENT(2));
+  putchar('\n');
+  json_decref(all);
+  return tn_cli_finish_output();
+}
+
+static tn_status plan(inspect_tool *tool, tn_error *error) {
+  tn_model_info model = TN_MODEL_INFO;
+  tn_model_describe(tool->runner.model, &model);
+  uint32_t context = tool->context ? tool->context : model.context;
+  uint32_t chunk = tool->runner.chunk ? tool->runner.chunk : 512;
+  uint64_t pages = (uint64_t)((context + TN_PAGE_SLOTS - 1) / TN_PAGE_SLOTS) * tool->sequences;
+  const tn_runner_options options = {.device = tool->runner.device,
+                                     .threads = tool->runner.threads,
+                                     .kv = tool->runner.kv,
+                                     .activations = tool->runner.activations,
+                                     .passes = tool->runner.passes,
+                                     .max_rows = chunk,
+                                     .max_sequences = tool->sequences,
+                                     .max_context = context,
+                                     .pages = pages > UINT32_MAX ? UINT32_MAX : (uint32_t)pages,
+                                     .plan_only = true,
+                                     .observe = tool->graph ? keep_graph : NULL,
+                                     .observe_context = &tool->graphs};
+  return tn_runner_create(tool->runner.model, &options, &tool->runner.runner, error);
+}
+
+static int print_all(inspect_tool *tool) {
+  if (tool->json) return print_json(tool);
+  if (tool->dot) {
+    tn_buf dot;
+    tn_buf_init(&dot);
+    tn_graph_dot(tn_runner_graph(tool->runner.runner), &dot);
+    if (dot.data) fputs(dot.data, stdout);
+    tn_buf_finish(&dot);
+  } else if (tool->graph) {
+    print_graphs(tool);
+  } else if (tool->placement) {
+    print_placement(tool->runner.runner);
+  } else {
+    print_file(tn_model_file(tool->runner.model));
+    print_placement(tool->runner.runner);
+    print_memory(tn_runner_describe(tool->runner.runner), tool->sequences);
+  }
+  return tn_cli_finish_output();
+}
+
+int tn_command_inspect(int argc, char **argv) {
+  inspect_tool tool = {.sequences = 1};
+  const tn_cli_option options[] = {
+      {"graph", 0, TN_CLI_FLAG, &tool.graph, NULL, "the graph as built and after each pass", 0, 0},
+      {"dot", 0, TN_CLI_FLAG, &tool.dot, NULL, "the graph after the passes, for Graphviz", 0, 0},
+      {"placement", 0, TN_CLI_FLAG, &tool.placement, NULL, "which ops run on which device", 0, 0},
+      {"json", 0, TN_CLI_FLAG, &tool.json, NULL, "tensors and memory as JSON", 0, 0},
+      {"ctx", 0, TN_CLI_U32, &tool.context, "N", "context that memory is counted for", 1, 1 << 28},
+      {"sequences", 0, TN_CLI_U32, &tool.sequences, "N", "sequences that memory is counted for", 1, 4096},
+      TN_RUNNER_TOOL_OPTIONS(tool.runner),
+  };
+  const tn_cli_command command = {
+      "inspect",
+      "FILE [options]",
+      "What a model file holds, what graph it becomes, where it would run, and the memory it would take.",
+      options,
+      TN_COUNT(options),
+      1,
+      1};
+  const char *path;
+  size_t count;
+  tn_cli_result parsed = tn_cli_parse(&command, argc, argv, &path, &count);
+  if (parsed != TN_CLI_GO) return tn_cli_exit(parsed);
+  tn_error error = {0};
+  tn_buf_init(&tool.graphs);
+  tn_status status = tn_model_open(path, &tool.runner.model, &error);
+  if (status == TN_OK) status = plan(&tool, &error);
+  int result = status == TN_OK ? print_all(&tool) : tn_cli_fail(error.message);
+  tn_buf_finish(&tool.graphs);
+  tn_runner_tool_close(&tool.runner);
+  return result;
+}

@@ -1,0 +1,44 @@
+/* What tools over a runner have in common: the options that choose and shape it, opening it, reading token lists. */
+#ifndef TENON_TOOLS_RUNNER_TOOL_H
+#define TENON_TOOLS_RUNNER_TOOL_H
+
+#include "cli/options.h"
+#include "engine/runner.h"
+#include "tenon/tenon.h"
+
+typedef struct tn_runner_tool {
+  /* from the command line */
+  const char *device, *kv, *activations, *passes;
+  uint32_t threads, chunk;
+  /* opened */
+  tn_model *model;
+  tn_runner *runner;
+} tn_runner_tool;
+
+/* The rows of an option table for the fields above. */
+#define TN_RUNNER_TOOL_OPTIONS(tool)                                                                                     \
+  {"device", 0, TN_CLI_TEXT, &(tool).device, "D", "device that runs the model (tenon devices lists them)", 0, 0},        \
+      {"threads", 't', TN_CLI_U32, &(tool).threads, "N", "threads of the cpu device", 1, 1024},                          \
+      {"kv", 0, TN_CLI_TEXT, &(tool).kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0},                       \
+      {"activations",                                                                                                    \
+       0,                                                                                                                \
+       TN_CLI_TEXT,                                                                                                      \
+       &(tool).activations,                                                                                              \
+       "MODE",                                                                                                           \
+       "auto (8-bit where weights are; default) or float",                                                               \
+       0,                                                                                                                \
+       0},                                                                                                               \
+      {"passes", 0, TN_CLI_TEXT, &(tool).passes, "LIST", "graph passes: none, or a list of merge, fuse, inplace", 0, 0}, \
+  {                                                                                                                      \
+    "chunk", 0, TN_CLI_U32, &(tool).chunk, "N", "token rows of one prefill step", 1, 65536                               \
+  }
+
+/* Opens model and runner for one sequence of `context` positions (0: as many as the model was made for). */
+tn_status tn_runner_tool_open(tn_runner_tool *tool, const char *path, uint32_t context, tn_error *error);
+void tn_runner_tool_close(tn_runner_tool *tool);
+
+/* Parses "1,2,3" (blanks and newlines allowed too) into *tokens (free() it). Errors name the word that is no id; ids
+ * are >= 0. */
+tn_status tn_parse_tokens(const char *text, int32_t **tokens, size_t *count, tn_error *error);
+
+#endif

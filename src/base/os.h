@@ -25,7 +25,8 @@ void tn_file_map_release(const tn_file_map *map, size_t offset, size_t size);
 /* Reads a whole file of at most `limit` bytes into a zero-terminated string (*data, free() it). "-" is stdin. */
 tn_status tn_file_read(const char *path, size_t limit, char **data, size_t *size, tn_error *error);
 
-/* Writes a file whole or not at all: a temporary name beside it, flushed, then renamed. */
+/* Writes a file whole or not at all: a temporary name beside it, flushed, then renamed. What is no regular file (a
+ * device, a pipe) is written in place. */
 tn_status tn_file_write(const char *path, const void *data, size_t size, tn_error *error);
 
 bool tn_path_is_directory(const char *path);

@@ -93,37 +93,60 @@ void tn_file_abandon(void) {
   if (unfinished) unlink(unfinished);
 }
 
-tn_status tn_file_write(const char *path, const void *data, size_t size, tn_error *error) {
+/* Writes all of it and closes the descriptor in any case. */
+static tn_status write_all(int descriptor, const char *path, const void *data, size_t size, tn_error *error) {
+  tn_status status = TN_OK;
+  for (size_t done = 0; done < size && status == TN_OK;) {
+    ssize_t wrote = write(descriptor, (const char *)data + done, size - done);
+    if (wrote >= 0)
+      done += (size_t)wrote;
+    else if (errno != EINTR)
+      status = fail_errno(error, path, "write");
+  }
+  if (status == TN_OK && fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS)
+    status = fail_errno(error, path, "write");
+  if (close(descriptor) != 0 && status == TN_OK) status = fail_errno(error, path, "write");
+  return status;
+}
+
+/* Devices, pipes and the like are written in place: there is nothing to rename over. */
+static tn_status write_in_place(const char *path, const void *data, size_t size, tn_error *error) {
+  int descriptor = open(path, O_WRONLY | O_CLOEXEC);
+  return descriptor < 0 ? fail_errno(error, path, "open") : write_all(descriptor, path, data, size, error);
+}
+
+static tn_status write_and_rename(const char *path, const void *data, size_t size, tn_error *error) {
   size_t length = strlen(path);
   char *temporary = tn_calloc(length + 16, 1);
   if (!temporary) return tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
   snprintf(temporary, length + 16, "%s.XXXXXX", path);
-  tn_status status = TN_OK;
   int descriptor = mkstemp(temporary);
   if (descriptor < 0) {
-    status = fail_errno(error, path, "create");
+    tn_status failed = fail_errno(error, path, "create");
     free(temporary);
-    return status;
+    return failed;
   }
   unfinished = temporary;
   mode_t mask = umask(0);
   umask(mask);
   fchmod(descriptor, 0666 & ~mask);
-  for (size_t done = 0; done < size;) {
-    ssize_t wrote = write(descriptor, (const char *)data + done, size - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) {
-      status = fail_errno(error, path, "write");
-      break;
-    }
-    done += (size_t)wrote;
-  }
-  if (status == TN_OK && fsync(descriptor) != 0 && errno != EINVAL) status = fail_errno(error, path, "write");
-  if (close(descriptor) != 0 && status == TN_OK) status = fail_errno(error, path, "write");
+  tn_status status = write_all(descriptor, path, data, size, error);
   if (status == TN_OK && rename(temporary, path) != 0) status = fail_errno(error, path, "rename into place");
   if (status != TN_OK) unlink(temporary);
   unfinished = NULL;
   free(temporary);
+  return status;
+}
+
+tn_status tn_file_write(const char *path, const void *data, size_t size, tn_error *error) {
+  struct stat info;
+  char *target = realpath(path, NULL); /* a link stays a link: its target is replaced */
+  tn_status status;
+  if (target && stat(target, &info) == 0 && !S_ISREG(info.st_mode))
+    status = write_in_place(target, data, size, error);
+  else
+    status = write_and_rename(target ? target : path, data, size, error);
+  free(target);
   return status;
 }
 

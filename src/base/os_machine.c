@@ -144,6 +144,7 @@ static void handle_interrupts(void (*handler)(int)) {
   sigaction(SIGTERM, &action, NULL);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, NULL);
+  sigaction(SIGXFSZ, &action, NULL); /* a file size limit is an error of write, too */
 }
 
 void tn_exit_on_interrupt(void) {

@@ -25,6 +25,7 @@ typedef struct tn_device_spec {
 typedef struct tn_opened_internals {
   tn_device_spec spec;
   tn_loaded_driver loaded;
+  uint64_t memory[TN_WRAPPER_MEMORY]; /* what the wrapper wants to know of the device before a reopen */
 } tn_opened_internals;
 
 /* ---- specs ---- */
@@ -147,10 +148,10 @@ static tn_status open_inner(const tn_opened_device *d, tn_device **device, tn_er
   return TN_OK;
 }
 
-static tn_status open_device(tn_opened_device *d, const uint64_t *memory, tn_error *error) {
+static tn_status open_device(tn_opened_device *d, tn_error *error) {
   const tn_device_spec *spec = &d->internals->spec;
   const tn_driver *inner = &d->internals->loaded.table;
-  tn_device *device;
+  tn_device *device = NULL;
   tn_status status = open_inner(d, &device, error);
   if (status) return status;
   if (!spec->wrapper) {
@@ -160,7 +161,7 @@ static tn_status open_device(tn_opened_device *d, const uint64_t *memory, tn_err
   }
   d->driver = spec->wrapper->driver();
   status = spec->wrapper->wrap(inner, device, spec->options + spec->inner_count, spec->count - spec->inner_count,
-                               memory, &d->device);
+                               d->internals->memory, &d->device);
   if (status == TN_OK) return TN_OK;
   inner->close(device);
   return tn_fail(error, status, "device %s: open: %s", d->label, d->driver->last_error(NULL));
@@ -236,7 +237,7 @@ tn_status tn_device_open(const char *spec, const tn_option *options, uint32_t op
   if (status) goto done;
   status = tn_driver_load(d->internals->spec.name, &d->internals->loaded, error);
   if (status) goto done;
-  status = open_device(d, NULL, error);
+  status = open_device(d, error);
   if (status) goto done;
   status = get_properties(d, error);
 done:
@@ -261,13 +262,12 @@ void tn_device_close(tn_opened_device *d) {
 
 tn_status tn_device_reopen(tn_opened_device *d, tn_error *error) {
   const tn_device_wrapper *wrapper = d->internals->spec.wrapper;
-  uint64_t memory[TN_WRAPPER_MEMORY] = {0};
   if (d->device) {
-    if (wrapper) wrapper->remember(d->device, memory);
+    if (wrapper) wrapper->remember(d->device, d->internals->memory);
     d->driver->close(d->device);
   }
   d->device = NULL;
-  tn_status status = open_device(d, memory, error);
+  tn_status status = open_device(d, error);
   if (status == TN_OK) status = get_properties(d, error);
   return status;
 }

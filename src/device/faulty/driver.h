@@ -11,7 +11,7 @@ const tn_driver *tn_faulty_driver(void);
 bool tn_faulty_takes(const char *key);
 
 /* Wraps `inner_device`, which tn_faulty_driver()->close will close; on failure it is still the caller's and
- * last_error(NULL) says why. `memory`: NULL, or what tn_faulty_remember gave: the calls made so far. */
+ * last_error(NULL) says why. `memory`: the calls made so far: zeros, or what tn_faulty_remember gave. */
 tn_status tn_faulty_wrap(const tn_driver *inner, tn_device *inner_device, const tn_option *options,
                          uint32_t option_count, const uint64_t *memory, tn_device **device);
 

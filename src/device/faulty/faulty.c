@@ -103,7 +103,7 @@ tn_status tn_faulty_wrap(const tn_driver *inner, tn_device *inner_device, const 
   }
   d->inner = inner;
   d->device = inner_device;
-  for (int k = 0; memory && k < KINDS; k++) d->calls[k] = memory[k];
+  for (int k = 0; k < KINDS; k++) d->calls[k] = memory[k];
   tn_status status = read_options(d, options, option_count);
   if (status) {
     free(d);

@@ -78,7 +78,11 @@ void tn_reference_free(tn_device *device, tn_buffer *buffer) {
 }
 
 void tn_reference_free_all(tn_device *device) {
-  while (device->buffers) tn_reference_free(device, device->buffers);
+  for (tn_buffer *buffer = device->buffers, *next; buffer; buffer = next) {
+    next = buffer->next;
+    let_go(buffer);
+  }
+  device->buffers = NULL;
 }
 
 /* Opens or closes all mappings. */

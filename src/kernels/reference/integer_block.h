@@ -29,7 +29,7 @@ static inline void tn_integer_block_of(uint32_t dtype, const void *block, tn_int
   out->m = 0.0f;
   out->has_offset = 0;
   if (dtype == TN_Q8_0) {
-    for (int i = 0; i < 32; i++) out->q[i] = q8_0->qs[i];
+    for (int i = 0; i < 32; i++) out->q[i] = (int32_t)q8_0->qs[i];
     return;
   }
   if (dtype == TN_Q4_1 || dtype == TN_Q5_1) {

@@ -205,17 +205,11 @@ static void minimal_release(tn_executable *executable) {
   free(executable);
 }
 
-/* What a kernel is given of a weight: its packed bytes and its shape. */
+/* What a kernel is given of a weight; its type and shape come from the program. */
 static tn_tensor weight_tensor(const tn_weight_binding *weight) {
-  const tn_weight_desc *desc = &weight->desc;
-  tn_tensor tensor = {.data = weight->memory.buffer->data + weight->memory.offset,
-                      .dtype = desc->rank == 1 ? TN_F32 : desc->dtype,
-                      .rank = desc->rank,
-                      .layout = weight->layout.id,
-                      .kind = TN_VALUE_WEIGHT};
-  for (uint32_t i = 0; i < desc->rank; i++) tensor.dims[i] = (uint32_t)desc->dims[i];
-  tensor.row_bytes = tn_row_bytes(tensor.dtype, desc->dims[desc->rank - 1]);
-  return tensor;
+  return (tn_tensor){.data = weight->memory.buffer->data + weight->memory.offset,
+                     .layout = weight->layout.id,
+                     .row_bytes = tn_plain_row_bytes(&weight->desc)};
 }
 
 static tn_status minimal_prepare(tn_device *device, const tn_program *program, const tn_weight_binding *weights,

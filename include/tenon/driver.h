@@ -133,9 +133,9 @@ tn_status tn_reference_supports(const tn_op_query *query);
 
 /* The plain layout of a weight: its bytes (vectors are widened to f32), and packing into it. `to` is desc's rows in
  * order. A vector is a weight whose only use is TN_USE_VECTOR; of a rank 1 weight the view's values, row after row,
- * fill values into_row, into_row + 1, ..., so it may be stored as one row or as one column. Sources of a matrix have the
- * weight's dtype and all its columns; formats with blocks can't be transposed or cut inside a block. TN_E_INVALID for
- * a source that leads outside, TN_E_UNSUPPORTED for the rest; nothing is written then. */
+ * fill values into_row, into_row + 1, ..., so it may be stored as one row or as one column. Sources of a matrix have
+ * the weight's dtype and all its columns; formats with blocks can't be transposed or cut inside a block. TN_E_INVALID
+ * for a source that leads outside, TN_E_UNSUPPORTED for the rest; nothing is written then. */
 tn_status tn_plain_layout(const tn_weight_desc *desc, tn_weight_layout *layout);
 tn_status tn_plain_pack(const tn_weight_desc *desc, const tn_weight_source *sources, uint32_t source_count, void *to);
 

@@ -32,8 +32,10 @@ tn_status tn_error_prefix(tn_error *error, const char *format, ...) {
   va_start(list, format);
   int n = vsnprintf(error->message, sizeof error->message, format, list);
   va_end(list);
-  if (n >= 0 && (size_t)n < sizeof error->message)
-    snprintf(error->message + n, sizeof error->message - (size_t)n, ": %s", tail);
+  if (n >= 0 && (size_t)n < sizeof error->message) {
+    int room = (int)sizeof error->message - n; /* what doesn't fit is cut, as promised */
+    snprintf(error->message + n, (size_t)room, ": %.*s", room, tail);
+  }
   tidy(error->message, sizeof error->message);
   return error->status;
 }

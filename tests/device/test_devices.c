@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/os.h"
 #include "support/tiny_model.h"
 
 static const char *const specs[] = {"reference", "reference,private-memory=1", "faulty:reference,private-memory=1"};
@@ -205,6 +206,39 @@ static void executions_that_make_no_sense_are_refused(void **state) {
   }
 }
 
+/* A rig of its own on a device that is shared, and the thread that drives it. */
+typedef struct side {
+  tiny_rig rig;
+  float logits[TOKENS * TINY_VOCABULARY];
+  uint32_t chunk;
+} side;
+
+static void drive(void *argument) {
+  side *s = argument;
+  run_all(&s->rig, s->chunk, s->logits);
+}
+
+static void two_queues_run_side_by_side(void **state) {
+  (void)state;
+  side *sides = calloc(2, sizeof *sides);
+  tn_error error = {0};
+  start(&sides[0].rig, "faulty:reference,private-memory=1");
+  sides[1].rig.device = sides[0].rig.device;
+  sides[1].rig.program = tiny_program();
+  assert_int_equal(tiny_fill(&sides[1].rig, &error), TN_OK);
+  sides[0].chunk = 3;
+  sides[1].chunk = 5;
+  tn_thread *thread = tn_thread_start("side", drive, &sides[1]);
+  assert_non_null(thread);
+  drive(&sides[0]);
+  tn_thread_join(thread);
+  assert_memory_equal(sides[0].logits, sides[1].logits, sizeof sides[0].logits);
+  tiny_empty(&sides[1].rig);
+  free(sides[1].rig.program);
+  tiny_finish_rig(&sides[0].rig);
+  free(sides);
+}
+
 static tn_status prepare_again(tiny_rig *rig, tn_progress progress, tn_error *error) {
   tn_executable *executable;
   tn_status status =
@@ -251,6 +285,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_result_on_every_device_in_every_chunking),
       cmocka_unit_test(memory_is_zeroed_aligned_and_bounded),
+      cmocka_unit_test(two_queues_run_side_by_side),
       cmocka_unit_test(executions_that_make_no_sense_are_refused),
       cmocka_unit_test(programs_that_make_no_sense_are_refused),
   };

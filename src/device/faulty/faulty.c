@@ -33,12 +33,12 @@ static const tn_status kind_failures[KINDS] = {TN_E_MEMORY, TN_E_IO, TN_E_IO, TN
 struct tn_device {
   const tn_driver *inner;
   tn_device *device;
-  uint64_t calls[KINDS];   /* made so far */
-  uint64_t fail[KINDS];    /* number of the call that fails; 0: none */
-  uint64_t garbage[KINDS]; /* ... that answers garbage */
+  _Atomic uint64_t calls[KINDS]; /* made so far, on all queues */
+  uint64_t fail[KINDS];          /* number of the call that fails; 0: none */
+  uint64_t garbage[KINDS];       /* ... that answers garbage */
   uint64_t late, delay_ms, lose_at;
-  bool lost;
-  bool own_error; /* the last failure was ours: `error` tells it */
+  _Atomic bool lost;
+  _Atomic bool own_error; /* the last failure was ours: `error` tells it */
   char error[160];
 };
 struct tn_queue {

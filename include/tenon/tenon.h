@@ -195,6 +195,7 @@ typedef struct tn_request_options {
    * tn_request_cancel */
   void (*on_output)(void *context, const tn_output *output);
   void *context;
+  int32_t priority; /* higher ones are admitted first and preempted last */
 } tn_request_options;
 #define TN_REQUEST_OPTIONS \
   { .size = sizeof(tn_request_options), .repeat_penalty = 1.0f, .repeat_last = 64, .top_p = 1.0f }

@@ -1,0 +1,209 @@
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "engine/prompt.h"
+#include "engine/scheduler.h"
+
+#define DEFAULT_QUEUE 256u
+
+struct tn_engine {
+  /* fixed after the start */
+  const tn_model *model;
+  tn_vocabulary vocabulary;
+  tn_request_limits limits;
+  uint32_t queue_limit;
+  tn_runner *runner;
+  tn_mutex *lock;
+  tn_cond *wake; /* work has come, or the end */
+  tn_thread *thread;
+
+  tn_scheduler scheduler; /* the engine's thread alone */
+  bool has_scheduler;
+
+  /* under the lock */
+  bool is_ending;
+  tn_request *incoming; /* submitted since the last step, the last one first */
+  uint32_t incoming_count;
+  uint64_t arrivals;
+  tn_engine_info info; /* as after the last step */
+};
+
+/* ---- the engine's thread ---- */
+
+static void take_snapshot(tn_engine *engine) {
+  const tn_scheduler *scheduler = &engine->scheduler;
+  tn_engine_info *info = &engine->info;
+  const tn_pages *pages = scheduler->kv.pages;
+  info->pages = info->pages_used = info->pages_cached = 0;
+  for (uint32_t g = 0; g < tn_pages_groups(pages); g++) {
+    uint32_t cached = tn_pages_cached(pages, g), free_pages = tn_pages_free(pages, g);
+    info->pages += tn_pages_total(pages);
+    info->pages_cached += cached;
+    info->pages_used += tn_pages_total(pages) - free_pages - cached;
+  }
+  info->running = scheduler->running_count;
+  info->waiting = scheduler->waiting_count;
+  info->steps = scheduler->counters.steps;
+  info->rows = scheduler->counters.rows;
+  info->preemptions = scheduler->counters.preemptions;
+  info->cached_tokens = scheduler->counters.cached_tokens;
+}
+
+/* Moves what was submitted to the scheduler, which sorts by arrival. */
+static void take_incoming(tn_engine *engine) {
+  while (engine->incoming) {
+    tn_request *request = engine->incoming;
+    engine->incoming = request->next;
+    request->next = NULL;
+    tn_scheduler_add(&engine->scheduler, request);
+  }
+  engine->incoming_count = 0;
+}
+
+static void run_engine(void *argument) {
+  tn_engine *engine = argument;
+  bool has_work = false;
+  tn_mutex_lock(engine->lock);
+  while (!engine->is_ending) {
+    if (!has_work && !engine->incoming) {
+      tn_cond_wait(engine->wake, engine->lock, UINT64_MAX);
+      continue;
+    }
+    take_incoming(engine);
+    engine->info.waiting = engine->scheduler.waiting_count;
+    tn_mutex_unlock(engine->lock);
+    has_work = tn_scheduler_step(&engine->scheduler);
+    tn_mutex_lock(engine->lock);
+    take_snapshot(engine);
+  }
+  take_incoming(engine);
+  tn_mutex_unlock(engine->lock);
+}
+
+/* ---- start and end ---- */
+
+static void describe_runner(tn_engine *engine) {
+  const tn_runner_info *from = tn_runner_describe(engine->runner);
+  tn_engine_info *info = &engine->info;
+  info->size = sizeof *info;
+  info->context = engine->limits.capacity;
+  info->max_sequences = engine->scheduler.max_running;
+  info->chunk = engine->scheduler.chunk;
+  info->threads = from->threads;
+  info->weight_bytes = from->weight_bytes;
+  info->kv_bytes = from->kv_bytes;
+  info->arena_bytes = from->arena_bytes;
+  memcpy(info->device, from->device, sizeof info->device);
+  take_snapshot(engine);
+}
+
+static uint32_t least_set(uint32_t wanted, uint32_t most) {
+  return wanted && wanted < most ? wanted : most;
+}
+
+tn_status tn_engine_start(tn_runner *runner, const tn_model *model, const tn_vocabulary *vocabulary,
+                          const tn_engine_options *options, tn_engine **made, tn_error *error) {
+  *made = NULL;
+  tn_status status = TN_OK;
+  tn_engine *engine = calloc(1, sizeof *engine);
+  if (!engine) {
+    tn_runner_destroy(runner);
+    return tn_fail(error, TN_E_MEMORY, "no memory for an engine");
+  }
+  engine->runner = runner;
+  engine->model = model;
+  engine->vocabulary = *vocabulary;
+  engine->queue_limit = options->queue ? options->queue : DEFAULT_QUEUE;
+  const tn_runner_info *info = tn_runner_describe(runner);
+  tn_scheduler_options scheduling = {.max_running = least_set(options->max_sequences, info->max_sequences),
+                                     .chunk = least_set(options->chunk, info->max_rows),
+                                     .kv = TN_KV_OPTIONS};
+  scheduling.kv.prefix_cache = !options->no_prefix_cache;
+  status = tn_scheduler_init(&engine->scheduler, runner, &scheduling, error);
+  if (status != TN_OK) goto fail;
+  engine->has_scheduler = true;
+  engine->limits = (tn_request_limits){&engine->vocabulary, tn_kv_capacity(&engine->scheduler.kv)};
+  describe_runner(engine);
+  engine->lock = tn_mutex_create();
+  engine->wake = tn_cond_create();
+  if (engine->lock && engine->wake) engine->thread = tn_thread_start("tenon-engine", run_engine, engine);
+  if (!engine->thread) {
+    status = tn_fail(error, TN_E_MEMORY, "the engine's thread can't be started");
+    goto fail;
+  }
+  *made = engine;
+  return TN_OK;
+fail:
+  tn_engine_destroy(engine);
+  return status;
+}
+
+void tn_engine_destroy(tn_engine *engine) {
+  if (!engine) return;
+  if (engine->thread) {
+    tn_mutex_lock(engine->lock);
+    engine->is_ending = true;
+    tn_cond_broadcast(engine->wake);
+    tn_mutex_unlock(engine->lock);
+    tn_thread_join(engine->thread);
+  }
+  if (engine->has_scheduler) tn_scheduler_finish(&engine->scheduler);
+  tn_runner_destroy(engine->runner);
+  tn_cond_destroy(engine->wake);
+  tn_mutex_destroy(engine->lock);
+  free(engine);
+}
+
+void tn_engine_describe(tn_engine *engine, tn_engine_info *info) {
+  uint32_t size = info->size && info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
+  tn_mutex_lock(engine->lock);
+  tn_engine_info all = engine->info;
+  all.waiting += engine->incoming_count;
+  tn_mutex_unlock(engine->lock);
+  all.size = size;
+  memcpy(info, &all, size);
+}
+
+/* ---- requests ---- */
+
+static tn_status hand_over(tn_engine *engine, tn_request *request, tn_error *error) {
+  tn_status status = TN_OK;
+  tn_mutex_lock(engine->lock);
+  if (engine->info.waiting + engine->incoming_count >= engine->queue_limit) {
+    status = tn_fail(error, TN_E_BUSY, "%u requests are waiting already, the limit of the queue",
+                     engine->info.waiting + engine->incoming_count);
+  } else {
+    request->arrival = engine->arrivals++;
+    request->next = engine->incoming;
+    engine->incoming = request;
+    engine->incoming_count++;
+    tn_cond_broadcast(engine->wake);
+  }
+  tn_mutex_unlock(engine->lock);
+  return status;
+}
+
+tn_status tn_engine_submit(tn_engine *engine, const tn_request_options *given, tn_request **request, tn_error *error) {
+  *request = NULL;
+  tn_request_options options = TN_REQUEST_OPTIONS;
+  if (given) memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
+  int32_t *tokens = NULL;
+  size_t count = 0;
+  tn_request *made = NULL;
+  tn_status status = tn_prompt_tokens(engine->model, &options, &tokens, &count, error);
+  if (status == TN_OK) status = tn_request_create(&engine->limits, &options, tokens, count, &made, error);
+  free(tokens);
+  if (status != TN_OK) return status;
+  status = hand_over(engine, made, error);
+  if (status != TN_OK) {
+    tn_request_release(made);
+    tn_request_release(made);
+    return status;
+  }
+  *request = made;
+  return TN_OK;
+}

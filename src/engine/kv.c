@@ -1,0 +1,58 @@
+#include "engine/kv.h"
+
+#include "base/error.h"
+
+tn_status tn_kv_init(tn_kv *kv, tn_runner *runner, const tn_kv_options *options, tn_error *error) {
+  const tn_kv_options defaults = TN_KV_OPTIONS;
+  if (!options) options = &defaults;
+  *kv = (tn_kv){.runner = runner, .info = *tn_runner_describe(runner)};
+  tn_status status = tn_pages_create(kv->info.group_count, kv->info.pages, &kv->pages, error);
+  if (status == TN_OK && options->prefix_cache)
+    status = tn_prefix_create(kv->pages, options->hash_mask, &kv->prefix, error);
+  if (status != TN_OK) tn_kv_finish(kv);
+  return status;
+}
+
+void tn_kv_finish(tn_kv *kv) {
+  tn_prefix_destroy(kv->prefix);
+  tn_pages_destroy(kv->pages);
+  *kv = (tn_kv){0};
+}
+
+uint32_t tn_kv_take_page(tn_kv *kv, uint32_t group) {
+  uint32_t page = tn_pages_take(kv->pages, group);
+  if (page == TN_NO_PAGE && kv->prefix && tn_prefix_evict(kv->prefix, group)) page = tn_pages_take(kv->pages, group);
+  return page;
+}
+
+uint32_t tn_kv_pages_for(const tn_kv *kv, uint32_t group, uint32_t tokens) {
+  uint32_t window = kv->info.groups[group].window;
+  uint32_t all = tn_pages_of(tokens);
+  if (!window) return all;
+  /* the window and its margin before a step of most rows, cut by page bounds at both ends */
+  uint64_t slots = (uint64_t)window + TN_WINDOW_MARGIN + kv->info.max_rows + 2 * TN_PAGE_SLOTS;
+  return slots / TN_PAGE_SLOTS < all ? (uint32_t)(slots / TN_PAGE_SLOTS) : all;
+}
+
+uint32_t tn_kv_capacity(const tn_kv *kv) {
+  uint64_t capacity = kv->info.max_context;
+  for (uint32_t g = 0; g < kv->info.group_count; g++) {
+    uint64_t slots = (uint64_t)kv->info.pages * TN_PAGE_SLOTS;
+    if (tn_kv_pages_for(kv, g, (uint32_t)capacity) > kv->info.pages && slots < capacity) capacity = slots;
+  }
+  return (uint32_t)capacity;
+}
+
+bool tn_kv_fits(const tn_kv *kv, uint32_t tokens, uint32_t shared, uint32_t spare) {
+  for (uint32_t g = 0; g < kv->info.group_count; g++) {
+    uint32_t own = tn_pages_of(tokens) - shared, most = tn_kv_pages_for(kv, g, tokens);
+    uint32_t available = tn_pages_free(kv->pages, g) + tn_pages_cached(kv->pages, g);
+    if ((uint64_t)(own < most ? own : most) + spare > available) return false;
+  }
+  return true;
+}
+
+uint32_t tn_kv_first_page(uint32_t window, uint32_t position) {
+  if (!window || position < window) return 0;
+  return (position + 1 - window) / TN_PAGE_SLOTS;
+}

@@ -1,0 +1,119 @@
+#include "engine/outputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/memory.h"
+#include "base/os.h"
+
+typedef struct event {
+  size_t text; /* where its text begins */
+  size_t text_bytes;
+  int32_t token;
+  float logprob;
+  uint32_t top_count;
+} event;
+
+struct tn_outputs {
+  tn_mutex *lock;
+  tn_cond *changed;
+  uint32_t written, read; /* events */
+  uint32_t capacity, top_capacity;
+  size_t text_used, text_capacity;
+  event *events;
+  tn_top_logprob *tops; /* top_capacity for each event */
+  char *text;           /* zero-terminated texts one behind the other */
+  bool ended;
+  tn_output last;
+};
+
+tn_outputs *tn_outputs_create(uint32_t events, size_t text_bytes, uint32_t top) {
+  tn_outputs *outputs = calloc(1, sizeof *outputs);
+  if (!outputs) return NULL;
+  outputs->capacity = events;
+  outputs->top_capacity = top;
+  size_t event_bytes, top_bytes;
+  if (!tn_add_size(text_bytes, (size_t)events + 1, &outputs->text_capacity) ||
+      !tn_mul_size((size_t)events + 1, sizeof *outputs->events, &event_bytes) ||
+      !tn_mul_size(((size_t)events + 1) * sizeof *outputs->tops, top, &top_bytes))
+    goto fail;
+  outputs->lock = tn_mutex_create();
+  outputs->changed = tn_cond_create();
+  /* not zeroed: most of it is never touched */
+  outputs->events = malloc(event_bytes);
+  outputs->tops = top ? malloc(top_bytes) : NULL;
+  outputs->text = malloc(outputs->text_capacity);
+  if (!outputs->lock || !outputs->changed || !outputs->events || (top && !outputs->tops) || !outputs->text) goto fail;
+  return outputs;
+fail:
+  tn_outputs_destroy(outputs);
+  return NULL;
+}
+
+void tn_outputs_destroy(tn_outputs *outputs) {
+  if (!outputs) return;
+  tn_cond_destroy(outputs->changed);
+  tn_mutex_destroy(outputs->lock);
+  free(outputs->events);
+  free(outputs->tops);
+  free(outputs->text);
+  free(outputs);
+}
+
+bool tn_outputs_push(tn_outputs *outputs, const tn_output *output) {
+  tn_mutex_lock(outputs->lock);
+  bool fits = outputs->written < outputs->capacity && output->top_count <= outputs->top_capacity &&
+              output->text_bytes < outputs->text_capacity - outputs->text_used;
+  if (fits) {
+    event *next = &outputs->events[outputs->written];
+    *next = (event){outputs->text_used, output->text_bytes, output->token, output->logprob, output->top_count};
+    char *text = outputs->text + outputs->text_used;
+    if (output->text_bytes) memcpy(text, output->text, output->text_bytes);
+    text[output->text_bytes] = 0;
+    outputs->text_used += output->text_bytes + 1;
+    if (output->top_count)
+      memcpy(outputs->tops + (size_t)outputs->written * outputs->top_capacity, output->top,
+             output->top_count * sizeof *output->top);
+    outputs->written++;
+    tn_cond_broadcast(outputs->changed);
+  }
+  tn_mutex_unlock(outputs->lock);
+  return fits;
+}
+
+void tn_outputs_end(tn_outputs *outputs, const tn_output *output) {
+  tn_mutex_lock(outputs->lock);
+  if (!outputs->ended) {
+    outputs->last = *output;
+    outputs->ended = true;
+    tn_cond_broadcast(outputs->changed);
+  }
+  tn_mutex_unlock(outputs->lock);
+}
+
+static tn_output read_event(const tn_outputs *outputs, uint32_t number) {
+  const event *from = &outputs->events[number];
+  return (tn_output){.size = sizeof(tn_output),
+                     .kind = TN_OUTPUT_TEXT,
+                     .text = outputs->text + from->text,
+                     .text_bytes = from->text_bytes,
+                     .token = from->token,
+                     .logprob = from->logprob,
+                     .top = from->top_count ? outputs->tops + (size_t)number * outputs->top_capacity : NULL,
+                     .top_count = from->top_count};
+}
+
+tn_status tn_outputs_next(tn_outputs *outputs, tn_output *output, uint64_t deadline_ns) {
+  tn_status status = TN_OK;
+  tn_mutex_lock(outputs->lock);
+  while (outputs->read == outputs->written && !outputs->ended && status == TN_OK) {
+    if (deadline_ns != UINT64_MAX && tn_clock_ns() >= deadline_ns) {
+      status = TN_E_TIMEOUT;
+    } else {
+      tn_cond_wait(outputs->changed, outputs->lock, deadline_ns);
+    }
+  }
+  if (status == TN_OK)
+    *output = outputs->read < outputs->written ? read_event(outputs, outputs->read++) : outputs->last;
+  tn_mutex_unlock(outputs->lock);
+  return status;
+}

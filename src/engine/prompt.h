@@ -1,0 +1,12 @@
+/* From what a request was given (tokens, text or a chat) to the tokens of its prompt. */
+#ifndef TENON_ENGINE_PROMPT_H
+#define TENON_ENGINE_PROMPT_H
+
+#include "tenon/tenon.h"
+
+/* The prompt's tokens; free() them. TN_E_INVALID: not exactly one of tokens, messages and prompt is given, or a
+ * template error; TN_E_UNSUPPORTED: the model has no tokenizer or template. `model` may be NULL if tokens are given. */
+tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *options, int32_t **tokens, size_t *count,
+                           tn_error *error);
+
+#endif

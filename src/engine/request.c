@@ -1,0 +1,217 @@
+#include "engine/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+
+/* ---- making one ---- */
+
+static tn_status check_tokens(const tn_request_limits *limits, const int32_t *tokens, size_t count, tn_error *error) {
+  if (count == 0) return tn_fail(error, TN_E_INVALID, "the prompt has no tokens");
+  if (count >= limits->capacity)
+    return tn_fail(error, TN_E_LIMIT, "the prompt has %zu tokens; the context holds %u, one of them for the answer",
+                   count, limits->capacity);
+  for (size_t i = 0; i < count; i++)
+    if (tokens[i] < 0 || (uint32_t)tokens[i] >= limits->vocabulary->size)
+      return tn_fail(error, TN_E_INVALID, "token %zu of the prompt is %d; the vocabulary has %u", i, tokens[i],
+                     limits->vocabulary->size);
+  return TN_OK;
+}
+
+static void read_sampling(tn_sampling *sampling, const tn_request_options *options) {
+  *sampling = (tn_sampling){.logit_bias = options->logit_bias,
+                            .logit_bias_count = options->logit_bias_count,
+                            .repeat_penalty = options->repeat_penalty,
+                            .repeat_last = options->repeat_last,
+                            .presence_penalty = options->presence_penalty,
+                            .frequency_penalty = options->frequency_penalty,
+                            .temperature = options->temperature,
+                            .top_k = options->top_k,
+                            .top_p = options->top_p,
+                            .min_p = options->min_p,
+                            .seed = options->seed,
+                            .choice = options->choice,
+                            .logprobs = options->logprobs,
+                            .top_logprobs = options->top_logprobs};
+}
+
+static tn_status copy_bias(tn_sampling *sampling, tn_error *error) {
+  if (!sampling->logit_bias_count) {
+    sampling->logit_bias = NULL;
+    return TN_OK;
+  }
+  tn_logit_bias *copy = tn_calloc(sampling->logit_bias_count, sizeof *copy);
+  if (copy) memcpy(copy, sampling->logit_bias, sampling->logit_bias_count * sizeof *copy);
+  sampling->logit_bias = copy;
+  return copy ? TN_OK : tn_fail(error, TN_E_MEMORY, "no memory for %zu logit biases", sampling->logit_bias_count);
+}
+
+/* The longest answer's tokens and outputs. */
+static tn_status make_room(tn_request *request, const int32_t *tokens, tn_error *error) {
+  uint32_t answer = request->token_limit - request->prompt_count;
+  request->tokens = tn_calloc(request->token_limit, sizeof *request->tokens);
+  if (request->on_output) {
+    request->outputs = tn_outputs_create(0, 0, 0);
+  } else {
+    /* one event a token and one for what is held back at the end */
+    size_t text_bytes;
+    if (tn_mul_size((size_t)answer + 1, request->vocabulary->longest_piece, &text_bytes))
+      request->outputs = tn_outputs_create(answer + 1, text_bytes, request->sampling.top_logprobs);
+  }
+  request->callback_lock = tn_mutex_create();
+  if (!request->tokens || !request->outputs || !request->callback_lock)
+    return tn_fail(error, TN_E_MEMORY, "no memory for a request of %u tokens", request->token_limit);
+  memcpy(request->tokens, tokens, request->prompt_count * sizeof *tokens);
+  return TN_OK;
+}
+
+tn_status tn_request_create(const tn_request_limits *limits, const tn_request_options *options, const int32_t *tokens,
+                            size_t token_count, tn_request **made, tn_error *error) {
+  *made = NULL;
+  tn_sampling sampling;
+  read_sampling(&sampling, options);
+  tn_status status = check_tokens(limits, tokens, token_count, error);
+  if (status == TN_OK) status = tn_sampling_check(&sampling, limits->vocabulary->size, error);
+  if (status != TN_OK) return status;
+  tn_request *request = calloc(1, sizeof *request);
+  if (!request) return tn_fail(error, TN_E_MEMORY, "no memory for a request");
+  atomic_init(&request->references, 2);
+  request->vocabulary = limits->vocabulary;
+  request->sampling = sampling;
+  request->prompt_count = request->token_count = (uint32_t)token_count;
+  uint32_t room = limits->capacity - request->prompt_count;
+  request->token_limit =
+      request->prompt_count + (options->max_tokens && options->max_tokens < room ? options->max_tokens : room);
+  request->min_tokens = options->min_tokens;
+  request->ignore_end = options->ignore_eos != 0;
+  request->priority = options->priority;
+  request->submit_ns = tn_clock_ns();
+  request->deadline_ns = UINT64_MAX;
+  if (options->timeout_ns && options->timeout_ns < UINT64_MAX - request->submit_ns)
+    request->deadline_ns = request->submit_ns + options->timeout_ns;
+  request->on_output = options->on_output;
+  request->context = options->context;
+  request->entry = TN_NO_ENTRY;
+  status = copy_bias(&request->sampling, error);
+  if (status == TN_OK)
+    status = tn_answer_create(limits->vocabulary, options->stop, options->stop_count, &request->answer, error);
+  if (status == TN_OK && options->cache_salt && options->cache_salt[0]) {
+    request->salt = tn_salt_create(options->cache_salt);
+    if (!request->salt) status = tn_fail(error, TN_E_MEMORY, "no memory for the cache salt");
+  }
+  if (status == TN_OK) status = make_room(request, tokens, error);
+  if (status != TN_OK) {
+    tn_request_release(request);
+    tn_request_release(request);
+    return status;
+  }
+  *made = request;
+  return TN_OK;
+}
+
+void tn_request_release(tn_request *request) {
+  if (atomic_fetch_sub(&request->references, 1) != 1) return;
+  tn_answer_destroy(request->answer);
+  tn_outputs_destroy(request->outputs);
+  tn_mutex_destroy(request->callback_lock);
+  tn_salt_release(request->salt);
+  free((void *)request->sampling.logit_bias);
+  free(request->tokens);
+  free(request);
+}
+
+/* ---- its answer ---- */
+
+uint32_t tn_request_pending(const tn_request *request) {
+  return request->token_count - (request->ledger ? request->ledger->length : 0);
+}
+
+uint32_t tn_request_answered(const tn_request *request) {
+  return request->token_count - request->prompt_count;
+}
+
+static void call_back(tn_request *request, const tn_output *output) {
+  tn_mutex_lock(request->callback_lock);
+  if (!request->is_abandoned) request->on_output(request->context, output);
+  tn_mutex_unlock(request->callback_lock);
+}
+
+static void emit_text(tn_request *request, const tn_output *output) {
+  if (request->on_output) {
+    call_back(request, output);
+  } else {
+    tn_outputs_push(request->outputs, output);
+  }
+}
+
+tn_finish tn_request_put(tn_request *request, const tn_sample *sample) {
+  if (request->first_token_ns == 0) request->first_token_ns = tn_clock_ns();
+  request->tokens[request->token_count++] = sample->token;
+  tn_output output = {.size = sizeof output,
+                      .kind = TN_OUTPUT_TEXT,
+                      .text = "",
+                      .token = sample->token,
+                      .logprob = sample->logprob,
+                      .top = sample->top_count ? sample->top : NULL,
+                      .top_count = sample->top_count};
+  tn_finish finish = TN_FINISH_NONE;
+  bool is_end = tn_vocabulary_ends(request->vocabulary, sample->token);
+  if (is_end && !request->ignore_end) {
+    finish = TN_FINISH_STOP;
+  } else if (!is_end && tn_answer_put(request->answer, sample->token, &output.text, &output.text_bytes)) {
+    finish = TN_FINISH_STOP;
+  } else if (request->token_count == request->token_limit) {
+    finish = TN_FINISH_LENGTH;
+  }
+  emit_text(request, &output);
+  return finish;
+}
+
+/* What was held back in case it became a stop string or a whole character. After a stop string nothing is. */
+static void flush_text(tn_request *request) {
+  tn_output output = {.size = sizeof output, .kind = TN_OUTPUT_TEXT, .token = -1};
+  tn_answer_flush(request->answer, &output.text, &output.text_bytes);
+  if (output.text_bytes) emit_text(request, &output);
+}
+
+void tn_request_end(tn_request *request, tn_finish finish, const tn_error *error) {
+  if (finish == TN_FINISH_STOP || finish == TN_FINISH_LENGTH) flush_text(request);
+  uint64_t now = tn_clock_ns();
+  tn_output output = {.size = sizeof output,
+                      .kind = error ? TN_OUTPUT_ERROR : TN_OUTPUT_DONE,
+                      .text = "",
+                      .token = -1,
+                      .finish = finish,
+                      .prompt_tokens = request->prompt_count,
+                      .cached_tokens = request->cached_count,
+                      .completion_tokens = tn_request_answered(request)};
+  if (error) output.error = *error;
+  uint64_t admitted = request->was_admitted ? request->admit_ns : now;
+  uint64_t first_token = request->first_token_ns ? request->first_token_ns : now;
+  output.queue_ns = admitted - request->submit_ns;
+  output.prefill_ns = first_token - admitted;
+  output.decode_ns = now - first_token;
+  if (request->on_output) call_back(request, &output);
+  tn_outputs_end(request->outputs, &output);
+}
+
+/* ---- the caller's side (tenon.h) ---- */
+
+tn_status tn_request_next(tn_request *request, tn_output *output, uint64_t timeout_ns) {
+  uint64_t now = tn_clock_ns();
+  return tn_outputs_next(request->outputs, output, timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX);
+}
+
+void tn_request_cancel(tn_request *request) {
+  atomic_store(&request->cancelled, true);
+}
+
+void tn_request_destroy(tn_request *request) {
+  if (!request) return;
+  tn_request_cancel(request);
+  tn_mutex_lock(request->callback_lock);
+  request->is_abandoned = true;
+  tn_mutex_unlock(request->callback_lock);
+  tn_request_release(request);
+}

@@ -1,0 +1,77 @@
+/* A request inside the engine: what was asked, how far it is, and its way out to the caller.
+ *
+ * It has two owners, the caller and the engine, and is freed when both have let go. Everything it needs until its last
+ * token is allocated when it is made. */
+#ifndef TENON_ENGINE_REQUEST_H
+#define TENON_ENGINE_REQUEST_H
+
+#include <stdatomic.h>
+#include "base/os.h"
+#include "engine/answer.h"
+#include "engine/ledger.h"
+#include "engine/outputs.h"
+#include "engine/sampler.h"
+
+/* What every request of an engine is checked against. */
+typedef struct tn_request_limits {
+  const tn_vocabulary *vocabulary;
+  uint32_t capacity; /* tokens of one sequence, prompt and answer */
+} tn_request_limits;
+
+struct tn_request {
+  atomic_uint references;
+  atomic_bool cancelled;
+
+  /* fixed at submit */
+  const tn_vocabulary *vocabulary;
+  tn_sampling sampling;
+  tn_salt *salt;
+  uint32_t prompt_count, token_limit; /* the prompt; prompt and answer at most */
+  uint32_t min_tokens;
+  bool ignore_end;
+  int32_t priority;
+  uint64_t submit_ns, deadline_ns;
+  void (*on_output)(void *context, const tn_output *output);
+  void *context;
+
+  /* the engine's thread alone */
+  int32_t *tokens; /* [token_limit]: prompt and answer */
+  uint32_t token_count;
+  tn_answer *answer;
+  uint64_t arrival;       /* number in the order of submits */
+  tn_ledger *ledger;      /* NULL: waiting */
+  uint32_t planned;       /* rows in the step being made */
+  uint32_t entry;         /* in the step; TN_NO_ENTRY: not in it */
+  uint32_t suspect_until; /* a step of it failed: it runs alone until so many tokens are present; 0: no suspect */
+  bool was_admitted;      /* at least once */
+  uint64_t admit_ns, first_token_ns;
+  uint32_t cached_count;   /* prompt tokens found in the cache at the first admission */
+  struct tn_request *next; /* in the queue of those that wait */
+
+  /* shared */
+  tn_outputs *outputs;
+  tn_mutex *callback_lock; /* held during on_output */
+  bool is_abandoned;       /* under callback_lock: on_output may not be called any more */
+};
+
+#define TN_NO_ENTRY UINT32_MAX
+
+/* Makes a request of `tokens` with two references. `options` is read for everything but the prompt. TN_E_INVALID,
+ * TN_E_LIMIT or TN_E_MEMORY, with a message. */
+tn_status tn_request_create(const tn_request_limits *limits, const tn_request_options *options, const int32_t *tokens,
+                            size_t token_count, struct tn_request **request, tn_error *error);
+/* One reference less; the last one frees it. */
+void tn_request_release(struct tn_request *request);
+
+/* Tokens whose KV is missing; at least 1 while it runs. */
+uint32_t tn_request_pending(const struct tn_request *request);
+/* Tokens answered so far. */
+uint32_t tn_request_answered(const struct tn_request *request);
+
+/* Appends a sampled token, emits its output, and answers whether the answer ends with it, and how: TN_FINISH_NONE,
+ * TN_FINISH_STOP or TN_FINISH_LENGTH. */
+tn_finish tn_request_put(struct tn_request *request, const tn_sample *sample);
+/* Emits the last output. `error` (or NULL) makes it an ERROR. Called once. */
+void tn_request_end(struct tn_request *request, tn_finish finish, const tn_error *error);
+
+#endif

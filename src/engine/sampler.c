@@ -1,0 +1,370 @@
+#include "engine/sampler.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "engine/random.h"
+
+/* Candidates are ordered by value, of equals the lower id first. */
+typedef struct candidate {
+  float value;
+  int32_t token;
+} candidate;
+
+struct tn_sampler {
+  uint32_t vocabulary;
+  float *values;         /* [vocabulary]: the logits as the stages have changed them */
+  candidate *candidates; /* what top-k or top-p have kept, best first; count 0: all of `values` still stand */
+  uint32_t candidate_count;
+  uint32_t *counts; /* [vocabulary]: 0 between draws */
+};
+
+typedef struct stage {
+  const char *name;
+  bool (*is_wanted)(const tn_draw *draw);
+  void (*apply)(tn_sampler *sampler, const tn_draw *draw);
+} stage;
+
+tn_status tn_sampler_create(uint32_t vocabulary, tn_sampler **sampler, tn_error *error) {
+  *sampler = NULL;
+  tn_sampler *made = calloc(1, sizeof *made);
+  if (made) {
+    made->vocabulary = vocabulary;
+    made->values = tn_calloc(vocabulary, sizeof *made->values);
+    made->candidates = tn_calloc(vocabulary, sizeof *made->candidates);
+    made->counts = tn_calloc(vocabulary, sizeof *made->counts);
+  }
+  if (!made || !made->values || !made->candidates || !made->counts) {
+    tn_sampler_destroy(made);
+    return tn_fail(error, TN_E_MEMORY, "no memory for a sampler of %u tokens", vocabulary);
+  }
+  *sampler = made;
+  return TN_OK;
+}
+
+void tn_sampler_destroy(tn_sampler *sampler) {
+  if (!sampler) return;
+  free(sampler->values);
+  free(sampler->candidates);
+  free(sampler->counts);
+  free(sampler);
+}
+
+#define MOST_BIAS 1e9f
+
+static tn_status check_range(const char *name, float value, float least, float most, tn_error *error) {
+  if (value >= least && value <= most) return TN_OK;
+  return tn_fail(error, TN_E_INVALID, "%s is %g; it must be from %g to %g", name, (double)value, (double)least,
+                 (double)most);
+}
+
+tn_status tn_sampling_check(const tn_sampling *sampling, uint32_t vocabulary, tn_error *error) {
+  const struct {
+    const char *name;
+    float value, least, most;
+  } ranges[] = {
+      {"temperature", sampling->temperature, 0.0f, 100.0f},
+      {"top_p", sampling->top_p, 0.0f, 1.0f},
+      {"min_p", sampling->min_p, 0.0f, 1.0f},
+      {"repeat_penalty", sampling->repeat_penalty, 0.01f, 100.0f},
+      {"presence_penalty", sampling->presence_penalty, -100.0f, 100.0f},
+      {"frequency_penalty", sampling->frequency_penalty, -100.0f, 100.0f},
+  };
+  for (size_t i = 0; i < TN_COUNT(ranges); i++) {
+    tn_status status = check_range(ranges[i].name, ranges[i].value, ranges[i].least, ranges[i].most, error);
+    if (status != TN_OK) return status;
+  }
+  if (sampling->top_logprobs > TN_MAX_TOP_LOGPROBS)
+    return tn_fail(error, TN_E_INVALID, "top_logprobs is %u; at most %u can be had", sampling->top_logprobs,
+                   TN_MAX_TOP_LOGPROBS);
+  for (size_t i = 0; i < sampling->logit_bias_count; i++) {
+    const tn_logit_bias *bias = &sampling->logit_bias[i];
+    if (bias->token < 0 || (uint32_t)bias->token >= vocabulary)
+      return tn_fail(error, TN_E_INVALID, "logit_bias names token %d; the vocabulary has %u", bias->token, vocabulary);
+    if (!(bias->bias <= MOST_BIAS && (bias->bias >= -MOST_BIAS || bias->bias == -INFINITY)))
+      return tn_fail(error, TN_E_INVALID, "logit_bias of token %d is %g; it must be from %g to %g, or -infinity",
+                     bias->token, (double)bias->bias, (double)-MOST_BIAS, (double)MOST_BIAS);
+  }
+  return TN_OK;
+}
+
+/* ---- an order of candidates, and a heap with the worst of them on top ---- */
+
+static bool is_better(candidate a, candidate b) {
+  return a.value > b.value || (a.value == b.value && a.token < b.token);
+}
+
+/* Restores a heap of `count` candidates in which only `at` may stand too high. */
+static void sift_down(candidate *heap, uint32_t count, uint32_t at) {
+  candidate moved = heap[at];
+  for (;;) {
+    uint32_t child = 2 * at + 1;
+    if (child >= count) break;
+    if (child + 1 < count && is_better(heap[child], heap[child + 1])) child++;
+    if (is_better(heap[child], moved)) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = moved;
+}
+
+static void make_heap(candidate *heap, uint32_t count) {
+  for (uint32_t i = count / 2; i-- > 0;) sift_down(heap, count, i);
+}
+
+/* Makes of a heap an array, best first. */
+static void sort_heap(candidate *heap, uint32_t count) {
+  while (count > 1) {
+    candidate worst = heap[0];
+    heap[0] = heap[--count];
+    heap[count] = worst;
+    sift_down(heap, count, 0);
+  }
+}
+
+/* The best `wanted` of `values`, sorted, into `best`; returns how many (values of -infinity never count). */
+static uint32_t select_best(const float *values, uint32_t count, candidate *best, uint32_t wanted) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    candidate next = {values[i], (int32_t)i};
+    if (next.value == -INFINITY) continue;
+    if (kept < wanted) {
+      best[kept++] = next;
+      if (kept == wanted) make_heap(best, kept);
+    } else if (next.value > best[0].value) {
+      best[0] = next;
+      sift_down(best, kept, 0);
+    }
+  }
+  if (kept < wanted) make_heap(best, kept);
+  sort_heap(best, kept);
+  return kept;
+}
+
+/* ---- stages ---- */
+
+static float greatest(const float *values, uint32_t count) {
+  float best = -INFINITY;
+  for (uint32_t i = 0; i < count; i++) best = values[i] > best ? values[i] : best;
+  return best;
+}
+
+static bool wants_bias(const tn_draw *draw) {
+  return draw->sampling->logit_bias_count > 0 || draw->banned_count > 0;
+}
+
+static void apply_bias(tn_sampler *sampler, const tn_draw *draw) {
+  for (size_t i = 0; i < draw->sampling->logit_bias_count; i++)
+    sampler->values[draw->sampling->logit_bias[i].token] += draw->sampling->logit_bias[i].bias;
+  for (size_t i = 0; i < draw->banned_count; i++) sampler->values[draw->banned[i]] = -INFINITY;
+}
+
+static bool wants_repeat_penalty(const tn_draw *draw) {
+  return draw->sampling->repeat_penalty != 1.0f && draw->sampling->repeat_last > 0;
+}
+
+/* Keskar et al., "CTRL" (2019), section 4.1, with negative logits multiplied: a logit always goes down. */
+static void apply_repeat_penalty(tn_sampler *sampler, const tn_draw *draw) {
+  uint32_t last = draw->sampling->repeat_last < draw->token_count ? draw->sampling->repeat_last : draw->token_count;
+  const int32_t *tokens = draw->tokens + (draw->token_count - last);
+  for (uint32_t i = 0; i < last; i++) {
+    if (sampler->counts[tokens[i]]++) continue;
+    float *value = &sampler->values[tokens[i]];
+    *value = *value > 0 ? *value / draw->sampling->repeat_penalty : *value * draw->sampling->repeat_penalty;
+  }
+  for (uint32_t i = 0; i < last; i++) sampler->counts[tokens[i]] = 0;
+}
+
+static bool wants_count_penalties(const tn_draw *draw) {
+  return draw->sampling->presence_penalty != 0.0f || draw->sampling->frequency_penalty != 0.0f;
+}
+
+static void apply_count_penalties(tn_sampler *sampler, const tn_draw *draw) {
+  const int32_t *answer = draw->tokens + draw->prompt_count;
+  uint32_t count = draw->token_count - draw->prompt_count;
+  for (uint32_t i = 0; i < count; i++) sampler->counts[answer[i]]++;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t *times = &sampler->counts[answer[i]];
+    if (*times == 0) continue;
+    sampler->values[answer[i]] -= draw->sampling->presence_penalty + (float)*times * draw->sampling->frequency_penalty;
+    *times = 0;
+  }
+}
+
+static bool wants_temperature(const tn_draw *draw) {
+  return draw->sampling->temperature != 1.0f;
+}
+
+/* Relative to the best, so that no temperature overflows. */
+static void apply_temperature(tn_sampler *sampler, const tn_draw *draw) {
+  float best = greatest(sampler->values, sampler->vocabulary);
+  for (uint32_t i = 0; i < sampler->vocabulary; i++)
+    sampler->values[i] = (sampler->values[i] - best) / draw->sampling->temperature;
+}
+
+static bool wants_top_k(const tn_draw *draw) {
+  return draw->sampling->top_k > 0;
+}
+
+static void apply_top_k(tn_sampler *sampler, const tn_draw *draw) {
+  if (draw->sampling->top_k >= sampler->vocabulary) return;
+  sampler->candidate_count =
+      select_best(sampler->values, sampler->vocabulary, sampler->candidates, draw->sampling->top_k);
+}
+
+static bool wants_top_p(const tn_draw *draw) {
+  return draw->sampling->top_p < 1.0f;
+}
+
+/* Keeps of sorted candidates the fewest that together have at least `mass`. */
+static uint32_t count_mass(const candidate *candidates, uint32_t count, double mass) {
+  double sum = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    sum += (double)expf(candidates[i].value - candidates[0].value);
+    if (sum >= mass) return i + 1;
+  }
+  return count;
+}
+
+/* Holtzman et al., "The curious case of neural text degeneration" (2020): the fewest best tokens that reach p. */
+static void apply_top_p(tn_sampler *sampler, const tn_draw *draw) {
+  double p = (double)draw->sampling->top_p, sum = 0;
+  if (sampler->candidate_count) {
+    for (uint32_t i = 0; i < sampler->candidate_count; i++)
+      sum += (double)expf(sampler->candidates[i].value - sampler->candidates[0].value);
+    sampler->candidate_count = count_mass(sampler->candidates, sampler->candidate_count, p * sum);
+    return;
+  }
+  float best = greatest(sampler->values, sampler->vocabulary);
+  for (uint32_t i = 0; i < sampler->vocabulary; i++) sum += (double)expf(sampler->values[i] - best);
+  /* Tokens below (1 - p) / V of the mass have less than 1 - p together, so the others reach p without them; the half
+   * makes up for rounding. */
+  double floor_mass = 0.5 * (1.0 - p) * sum / sampler->vocabulary;
+  float least = best + (float)log(floor_mass);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < sampler->vocabulary; i++)
+    if (sampler->values[i] >= least) sampler->candidates[kept++] = (candidate){sampler->values[i], (int32_t)i};
+  make_heap(sampler->candidates, kept);
+  sort_heap(sampler->candidates, kept);
+  sampler->candidate_count = count_mass(sampler->candidates, kept, p * sum);
+}
+
+static bool wants_min_p(const tn_draw *draw) {
+  return draw->sampling->min_p > 0.0f;
+}
+
+/* Keeps the tokens that have at least min_p times the probability of the best one. */
+static void apply_min_p(tn_sampler *sampler, const tn_draw *draw) {
+  float distance = logf(draw->sampling->min_p);
+  if (sampler->candidate_count) {
+    uint32_t kept = 1;
+    while (kept < sampler->candidate_count &&
+           sampler->candidates[kept].value - sampler->candidates[0].value >= distance)
+      kept++;
+    sampler->candidate_count = kept;
+    return;
+  }
+  float best = greatest(sampler->values, sampler->vocabulary);
+  for (uint32_t i = 0; i < sampler->vocabulary; i++)
+    if (sampler->values[i] - best < distance) sampler->values[i] = -INFINITY;
+}
+
+/* Stages that change the values, then those that scale and choose; greedy sampling needs the first group only. */
+static const stage VALUE_STAGES[] = {
+    {"logit_bias", wants_bias, apply_bias},
+    {"repeat_penalty", wants_repeat_penalty, apply_repeat_penalty},
+    {"presence_frequency", wants_count_penalties, apply_count_penalties},
+};
+static const stage CHOICE_STAGES[] = {
+    {"temperature", wants_temperature, apply_temperature},
+    {"top_k", wants_top_k, apply_top_k},
+    {"top_p", wants_top_p, apply_top_p},
+    {"min_p", wants_min_p, apply_min_p},
+};
+
+static void apply_stages(tn_sampler *sampler, const tn_draw *draw, const stage *stages, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (stages[i].is_wanted(draw)) stages[i].apply(sampler, draw);
+}
+
+/* ---- the draw ---- */
+
+static int32_t draw_candidate(const tn_sampler *sampler, double random) {
+  const candidate *candidates = sampler->candidates;
+  double sum = 0, passed = 0;
+  for (uint32_t i = 0; i < sampler->candidate_count; i++)
+    sum += (double)expf(candidates[i].value - candidates[0].value);
+  for (uint32_t i = 0; i < sampler->candidate_count; i++) {
+    passed += (double)expf(candidates[i].value - candidates[0].value);
+    if (passed > random * sum) return candidates[i].token;
+  }
+  return candidates[0].token;
+}
+
+/* Among all tokens, in the order of their ids. */
+static int32_t draw_value(tn_sampler *sampler, double random) {
+  float best = greatest(sampler->values, sampler->vocabulary);
+  double sum = 0, passed = 0;
+  int32_t last = 0;
+  for (uint32_t i = 0; i < sampler->vocabulary; i++) {
+    sampler->values[i] = expf(sampler->values[i] - best);
+    sum += (double)sampler->values[i];
+  }
+  for (uint32_t i = 0; i < sampler->vocabulary; i++) {
+    if (sampler->values[i] == 0.0f) continue;
+    passed += (double)sampler->values[i];
+    last = (int32_t)i;
+    if (passed > random * sum) break;
+  }
+  return last;
+}
+
+static int32_t best_value(const tn_sampler *sampler) {
+  uint32_t best = 0;
+  for (uint32_t i = 1; i < sampler->vocabulary; i++)
+    if (sampler->values[i] > sampler->values[best]) best = i;
+  return (int32_t)best;
+}
+
+/* Log-probabilities by the untouched logits. */
+static void add_logprobs(const tn_sampler *sampler, const tn_draw *draw, tn_sample *sample) {
+  if (!draw->sampling->logprobs && !draw->sampling->top_logprobs) return;
+  float best = greatest(draw->logits, sampler->vocabulary);
+  double sum = 0;
+  for (uint32_t i = 0; i < sampler->vocabulary; i++) sum += (double)expf(draw->logits[i] - best);
+  double log_sum = log(sum);
+  sample->logprob = (float)((double)(draw->logits[sample->token] - best) - log_sum);
+  candidate top[TN_MAX_TOP_LOGPROBS];
+  sample->top_count = draw->sampling->top_logprobs
+                          ? select_best(draw->logits, sampler->vocabulary, top, draw->sampling->top_logprobs)
+                          : 0;
+  for (uint32_t i = 0; i < sample->top_count; i++)
+    sample->top[i] = (tn_top_logprob){top[i].token, (float)((double)(top[i].value - best) - log_sum)};
+}
+
+tn_status tn_sampler_draw(tn_sampler *sampler, const tn_draw *draw, tn_sample *sample, tn_error *error) {
+  sample->top_count = 0;
+  sample->logprob = 0;
+  for (uint32_t i = 0; i < sampler->vocabulary; i++) {
+    if (!(draw->logits[i] < INFINITY))
+      return tn_fail(error, TN_E_INTERNAL, "the logit of token %u at position %u is %g", i, draw->token_count,
+                     (double)draw->logits[i]);
+  }
+  memcpy(sampler->values, draw->logits, sampler->vocabulary * sizeof *sampler->values);
+  sampler->candidate_count = 0;
+  apply_stages(sampler, draw, VALUE_STAGES, TN_COUNT(VALUE_STAGES));
+  sample->token = best_value(sampler);
+  if (sampler->values[sample->token] == -INFINITY)
+    return tn_fail(error, TN_E_INVALID, "no token is allowed at position %u", draw->token_count);
+  if (draw->sampling->temperature > 0) {
+    apply_stages(sampler, draw, CHOICE_STAGES, TN_COUNT(CHOICE_STAGES));
+    double random = tn_random_draw(draw->sampling->seed, draw->sampling->choice, draw->token_count);
+    sample->token = sampler->candidate_count ? draw_candidate(sampler, random) : draw_value(sampler, random);
+  }
+  add_logprobs(sampler, draw, sample);
+  return TN_OK;
+}

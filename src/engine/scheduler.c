@@ -1,0 +1,345 @@
+#include "engine/scheduler.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "engine/plan.h"
+
+tn_status tn_scheduler_init(tn_scheduler *scheduler, tn_runner *runner, const tn_scheduler_options *options,
+                            tn_error *error) {
+  *scheduler = (tn_scheduler){.chunk = options->chunk, .max_running = options->max_running};
+  tn_status status = tn_kv_init(&scheduler->kv, runner, &options->kv, error);
+  if (status != TN_OK) return status;
+  assert(options->chunk > 0 && options->chunk <= scheduler->kv.info.max_rows);
+  assert(options->max_running > 0 && options->max_running <= scheduler->kv.info.max_sequences);
+  status = tn_step_init(&scheduler->step, &scheduler->kv, error);
+  if (status == TN_OK) status = tn_sampler_create(scheduler->kv.info.vocabulary, &scheduler->sampler, error);
+  if (status != TN_OK) goto fail;
+  scheduler->ledgers = tn_calloc(options->max_running, sizeof *scheduler->ledgers);
+  scheduler->free_ledgers = tn_calloc(options->max_running, sizeof *scheduler->free_ledgers);
+  scheduler->running = tn_calloc(options->max_running, sizeof *scheduler->running);
+  scheduler->pending = tn_calloc(options->max_running, sizeof *scheduler->pending);
+  scheduler->planned = tn_calloc(options->max_running, sizeof *scheduler->planned);
+  if (!scheduler->ledgers || !scheduler->free_ledgers || !scheduler->running || !scheduler->pending ||
+      !scheduler->planned) {
+    status = tn_fail(error, TN_E_MEMORY, "no memory for %u running requests", options->max_running);
+    goto fail;
+  }
+  uint32_t capacity = tn_kv_capacity(&scheduler->kv);
+  for (uint32_t i = 0; i < options->max_running; i++) {
+    status = tn_ledger_init(&scheduler->ledgers[i], &scheduler->kv, capacity, error);
+    if (status != TN_OK) goto fail;
+    scheduler->free_ledgers[scheduler->free_ledger_count++] = &scheduler->ledgers[i];
+  }
+  return TN_OK;
+fail:
+  tn_scheduler_finish(scheduler);
+  return status;
+}
+
+/* ---- a request's way through: queue, running, preempted, ended ---- */
+
+static bool is_older(const tn_request *a, const tn_request *b) {
+  return a->priority != b->priority ? a->priority > b->priority : a->arrival < b->arrival;
+}
+
+static void enqueue(tn_scheduler *scheduler, tn_request *request) {
+  tn_request **link = &scheduler->waiting;
+  while (*link && is_older(*link, request)) link = &(*link)->next;
+  request->next = *link;
+  *link = request;
+  scheduler->waiting_count++;
+}
+
+static void dequeue(tn_scheduler *scheduler, tn_request **link) {
+  tn_request *request = *link;
+  *link = request->next;
+  request->next = NULL;
+  scheduler->waiting_count--;
+}
+
+void tn_scheduler_add(tn_scheduler *scheduler, tn_request *request) {
+  enqueue(scheduler, request);
+}
+
+/* Out of the running ones; its pages go back, those published stay in the cache. */
+static void stop_running(tn_scheduler *scheduler, tn_request *request) {
+  uint32_t at = 0;
+  while (scheduler->running[at] != request) at++;
+  scheduler->running_count--;
+  memmove(&scheduler->running[at], &scheduler->running[at + 1],
+          (scheduler->running_count - at) * sizeof *scheduler->running);
+  tn_ledger_clear(request->ledger);
+  scheduler->free_ledgers[scheduler->free_ledger_count++] = request->ledger;
+  request->ledger = NULL;
+}
+
+static void end_running(tn_scheduler *scheduler, tn_request *request, tn_finish finish, const tn_error *error) {
+  stop_running(scheduler, request);
+  tn_request_end(request, finish, error);
+  tn_request_release(request);
+}
+
+static void end_waiting(tn_scheduler *scheduler, tn_request **link, tn_finish finish, const tn_error *error) {
+  tn_request *request = *link;
+  dequeue(scheduler, link);
+  tn_request_end(request, finish, error);
+  tn_request_release(request);
+}
+
+static void preempt(tn_scheduler *scheduler, tn_request *request) {
+  stop_running(scheduler, request);
+  enqueue(scheduler, request);
+  scheduler->counters.preemptions++;
+}
+
+void tn_scheduler_fail_all(tn_scheduler *scheduler, const tn_error *error) {
+  while (scheduler->running_count)
+    end_running(scheduler, scheduler->running[scheduler->running_count - 1], TN_FINISH_ERROR, error);
+  while (scheduler->waiting) end_waiting(scheduler, &scheduler->waiting, TN_FINISH_ERROR, error);
+}
+
+void tn_scheduler_finish(tn_scheduler *scheduler) {
+  while (scheduler->running_count)
+    end_running(scheduler, scheduler->running[scheduler->running_count - 1], TN_FINISH_CANCELLED, NULL);
+  while (scheduler->waiting) end_waiting(scheduler, &scheduler->waiting, TN_FINISH_CANCELLED, NULL);
+  for (uint32_t i = 0; scheduler->ledgers && i < scheduler->max_running; i++) tn_ledger_finish(&scheduler->ledgers[i]);
+  free(scheduler->ledgers);
+  free(scheduler->free_ledgers);
+  free(scheduler->running);
+  free(scheduler->pending);
+  free(scheduler->planned);
+  tn_sampler_destroy(scheduler->sampler);
+  tn_step_finish(&scheduler->step);
+  tn_kv_finish(&scheduler->kv);
+  *scheduler = (tn_scheduler){0};
+}
+
+/* ---- cancelled and late ones ---- */
+
+/* Is the request to end now, not by its own doing? *error is set if that is an error. */
+static bool is_over(const tn_request *request, uint64_t now, tn_error *error) {
+  error->status = TN_OK;
+  if (atomic_load(&request->cancelled)) return true;
+  if (now < request->deadline_ns) return false;
+  tn_fail(error, TN_E_TIMEOUT, "the request's time of %.3f s was over after %u tokens",
+          (double)(request->deadline_ns - request->submit_ns) * 1e-9, tn_request_answered(request));
+  return true;
+}
+
+static void end_overdue(tn_scheduler *scheduler) {
+  uint64_t now = tn_clock_ns();
+  tn_error error;
+  for (uint32_t i = scheduler->running_count; i-- > 0;) {
+    tn_request *request = scheduler->running[i];
+    if (!is_over(request, now, &error)) continue;
+    end_running(scheduler, request, error.status ? TN_FINISH_ERROR : TN_FINISH_CANCELLED, error.status ? &error : NULL);
+  }
+  for (tn_request **link = &scheduler->waiting; *link;) {
+    if (is_over(*link, now, &error)) {
+      end_waiting(scheduler, link, error.status ? TN_FINISH_ERROR : TN_FINISH_CANCELLED, error.status ? &error : NULL);
+    } else {
+      link = &(*link)->next;
+    }
+  }
+}
+
+/* ---- admission ---- */
+
+/* Is a running request about to publish the next page of this one's tokens, behind the `present` ones found? Then this
+ * one waits and shares the page instead of computing it as well. */
+static bool has_forerunner(const tn_scheduler *scheduler, const tn_request *request, uint32_t present) {
+  uint32_t wanted = present + TN_PAGE_SLOTS;
+  if (!scheduler->kv.prefix || request->token_count - 1 < wanted) return false;
+  for (uint32_t i = 0; i < scheduler->running_count; i++) {
+    const tn_request *other = scheduler->running[i];
+    if (other->ledger->length < wanted && other->token_count >= wanted && tn_salt_equal(other->salt, request->salt) &&
+        memcmp(request->tokens, other->tokens, wanted * sizeof *request->tokens) == 0)
+      return true;
+  }
+  return false;
+}
+
+typedef enum admission { ADMITTED, HAS_TO_WAIT, NO_ROOM } admission;
+
+static admission admit(tn_scheduler *scheduler, tn_request **link) {
+  tn_request *request = *link;
+  tn_ledger *ledger = scheduler->free_ledgers[scheduler->free_ledger_count - 1];
+  uint32_t present = tn_ledger_attach(ledger, request->salt, request->tokens, request->token_count);
+  admission answer = ADMITTED;
+  if (has_forerunner(scheduler, request, present)) {
+    answer = HAS_TO_WAIT;
+  } else if (!tn_kv_fits(&scheduler->kv, request->token_count, present / TN_PAGE_SLOTS, scheduler->running_count > 0)) {
+    answer = NO_ROOM;
+  }
+  if (answer != ADMITTED) {
+    tn_ledger_clear(ledger);
+    return answer;
+  }
+  scheduler->free_ledger_count--;
+  dequeue(scheduler, link);
+  uint32_t at = scheduler->running_count++;
+  for (; at > 0 && is_older(request, scheduler->running[at - 1]); at--)
+    scheduler->running[at] = scheduler->running[at - 1];
+  scheduler->running[at] = request;
+  request->ledger = ledger;
+  if (!request->was_admitted) {
+    request->was_admitted = true;
+    request->admit_ns = tn_clock_ns();
+    request->cached_count = present;
+    scheduler->counters.cached_tokens += present;
+  }
+  return ADMITTED;
+}
+
+/* In order of age: one that finds no room keeps the younger ones out too, so that it isn't starved by small ones. */
+static void admit_waiting(tn_scheduler *scheduler) {
+  for (tn_request **link = &scheduler->waiting; *link && scheduler->free_ledger_count;) {
+    admission answer = admit(scheduler, link);
+    if (answer == NO_ROOM) break;
+    if (answer == HAS_TO_WAIT) link = &(*link)->next;
+  }
+}
+
+/* ---- a step's rows ---- */
+
+static tn_request *oldest_suspect(const tn_scheduler *scheduler) {
+  for (uint32_t i = 0; i < scheduler->running_count; i++)
+    if (scheduler->running[i]->suspect_until) return scheduler->running[i];
+  return NULL;
+}
+
+static void plan_rows(tn_scheduler *scheduler, const tn_request *suspect) {
+  for (uint32_t i = 0; i < scheduler->running_count; i++) {
+    tn_request *request = scheduler->running[i];
+    request->entry = TN_NO_ENTRY;
+    scheduler->pending[i] = !suspect || suspect == request ? tn_request_pending(request) : 0;
+  }
+  tn_plan(scheduler->pending, scheduler->planned, scheduler->running_count, scheduler->chunk,
+          scheduler->kv.info.max_logits_rows, &scheduler->turn);
+  for (uint32_t i = 0; i < scheduler->running_count; i++) scheduler->running[i]->planned = scheduler->planned[i];
+}
+
+/* Whose pages go when there are none left for `request`: the youngest's. Those older than it keep theirs, unless they
+ * don't run in this step anyway because a suspect runs alone. */
+static tn_request *pick_victim(const tn_scheduler *scheduler, const tn_request *request, bool is_alone) {
+  tn_request *youngest = scheduler->running[scheduler->running_count - 1];
+  if (youngest != request) return youngest;
+  return is_alone && scheduler->running_count > 1 ? scheduler->running[scheduler->running_count - 2] : NULL;
+}
+
+/* Puts the planned rows into the step, the oldest request's first; so those preempted for it are not in the step yet.
+ * One that finds no pages stays out of this step. On failure *culprit is the request whose pages could not be had. */
+static tn_status add_rows(tn_scheduler *scheduler, bool is_alone, tn_request **culprit, tn_error *error) {
+  tn_step_begin(&scheduler->step);
+  for (uint32_t i = 0; i < scheduler->running_count; i++) {
+    tn_request *request = scheduler->running[i], *victim;
+    tn_status status = TN_E_MEMORY;
+    while (request->planned && status == TN_E_MEMORY) {
+      uint32_t first_logits = request->planned == tn_request_pending(request) ? request->planned - 1 : request->planned;
+      status = tn_step_add(&scheduler->step, request->ledger, request->tokens + request->ledger->length,
+                           request->planned, first_logits, &request->entry, error);
+      if (status == TN_OK) break;
+      *culprit = request;
+      if (status != TN_E_MEMORY) return status;
+      victim = pick_victim(scheduler, request, is_alone);
+      if (!victim) break;
+      preempt(scheduler, victim);
+      if (scheduler->running[i] != request) i--;
+    }
+  }
+  *culprit = NULL;
+  return TN_OK;
+}
+
+/* ---- after the step ---- */
+
+/* Samples and commits one request's part of the step. False when the request has ended. */
+static bool finish_rows(tn_scheduler *scheduler, tn_request *request) {
+  tn_step *step = &scheduler->step;
+  if (request->suspect_until <= request->ledger->length + request->planned) request->suspect_until = 0;
+  if (request->planned < tn_request_pending(request)) {
+    tn_step_commit(step, request->entry);
+    return true;
+  }
+  bool bans_end = !request->ignore_end && tn_request_answered(request) < request->min_tokens;
+  const tn_draw draw = {.sampling = &request->sampling,
+                        .logits = tn_step_logits(step, request->entry, request->planned - 1),
+                        .tokens = request->tokens,
+                        .token_count = request->token_count,
+                        .prompt_count = request->prompt_count,
+                        .banned = bans_end ? request->vocabulary->end_tokens : NULL,
+                        .banned_count = bans_end ? request->vocabulary->end_count : 0};
+  tn_error error;
+  if (tn_sampler_draw(scheduler->sampler, &draw, &scheduler->sample, &error) != TN_OK) {
+    tn_step_rollback(step, request->entry);
+    end_running(scheduler, request, TN_FINISH_ERROR, &error);
+    return false;
+  }
+  tn_step_commit(step, request->entry);
+  tn_finish finish = tn_request_put(request, &scheduler->sample);
+  if (finish != TN_FINISH_NONE) end_running(scheduler, request, finish, NULL);
+  return finish == TN_FINISH_NONE;
+}
+
+static void finish_step(tn_scheduler *scheduler) {
+  if (scheduler->step.batch.row_count == 0) return;
+  scheduler->counters.steps++;
+  scheduler->counters.rows += scheduler->step.batch.row_count;
+  for (uint32_t i = 0; i < scheduler->running_count;) {
+    tn_request *request = scheduler->running[i];
+    if (request->entry == TN_NO_ENTRY || finish_rows(scheduler, request)) i++;
+  }
+}
+
+/* Opens a lost device again. All KV is gone: every request begins anew with the tokens it has. */
+static void reopen(tn_scheduler *scheduler) {
+  tn_error error;
+  while (scheduler->running_count) preempt(scheduler, scheduler->running[scheduler->running_count - 1]);
+  if (scheduler->kv.prefix) tn_prefix_clear(scheduler->kv.prefix);
+  scheduler->counters.reopenings++;
+  if (tn_runner_reopen(scheduler->kv.runner, &error) == TN_OK) return;
+  tn_error_prefix(&error, "the device was lost and can't be opened again");
+  tn_scheduler_fail_all(scheduler, &error);
+}
+
+/* The step changed nothing. Those it concerns run alone next, and end with the error if that fails as well. Concerned
+ * is the culprit, or without one everybody in the step. */
+static void handle_failure(tn_scheduler *scheduler, tn_request *culprit, const tn_error *error) {
+  scheduler->counters.failures++;
+  tn_log(TN_LOG_WARN, "a step failed: %s", error->message);
+  tn_request *failed_alone = NULL;
+  uint32_t concerned = 0;
+  for (uint32_t i = 0; i < scheduler->running_count; i++) {
+    tn_request *request = scheduler->running[i];
+    bool is_concerned = culprit ? request == culprit : request->entry != TN_NO_ENTRY;
+    if (request->entry != TN_NO_ENTRY) tn_step_rollback(&scheduler->step, request->entry);
+    if (!is_concerned) continue;
+    concerned++;
+    if (request->suspect_until) failed_alone = request;
+    uint32_t reached = request->ledger->length + request->planned;
+    if (request->suspect_until < reached) request->suspect_until = reached;
+  }
+  if (concerned == 1 && failed_alone) end_running(scheduler, failed_alone, TN_FINISH_ERROR, error);
+  if (error->status == TN_E_DEVICE_LOST) reopen(scheduler);
+}
+
+bool tn_scheduler_step(tn_scheduler *scheduler) {
+  end_overdue(scheduler);
+  admit_waiting(scheduler);
+  const tn_request *suspect = oldest_suspect(scheduler);
+  plan_rows(scheduler, suspect);
+  tn_error error = {0};
+  tn_request *culprit;
+  tn_status status = add_rows(scheduler, suspect != NULL, &culprit, &error);
+  if (status == TN_OK) status = tn_step_run(&scheduler->step, &error);
+  if (status == TN_OK) {
+    finish_step(scheduler);
+  } else {
+    handle_failure(scheduler, culprit, &error);
+  }
+  return scheduler->running_count > 0 || scheduler->waiting_count > 0;
+}

@@ -1,0 +1,61 @@
+/* The scheduler: which rows run in the next step. One thread calls it; it knows nothing of threads, models or text
+ * files, only of requests and the runner.
+ *
+ * A step is: end what was cancelled or timed out; admit; plan rows; reserve their pages, preempting the youngest when
+ * none are left; execute; sample; commit. Age is the order of (priority, arrival), and survives preemption: the oldest
+ * request always goes on, so every request that was admitted ends.
+ *
+ * A step that fails has changed nothing. As it can't be told which of its requests made it fail, all of them become
+ * suspects and run alone next; a suspect that gets past the rows that failed is cleared, one that fails again ends
+ * with that error. So a fault that passes costs a step and nobody's answer, and one that stays costs only those that
+ * cause it. A lost device is opened again at once, everything is computed anew from the tokens, and suspects are
+ * treated the same; if it can't be opened again every request ends with the error. */
+#ifndef TENON_ENGINE_SCHEDULER_H
+#define TENON_ENGINE_SCHEDULER_H
+
+#include "engine/request.h"
+#include "engine/step.h"
+
+typedef struct tn_scheduler_counters {
+  uint64_t steps, rows, preemptions, cached_tokens, failures, reopenings;
+} tn_scheduler_counters;
+
+typedef struct tn_scheduler {
+  tn_kv kv;
+  tn_step step;
+  tn_sampler *sampler;
+  uint32_t chunk;       /* rows of a step at most */
+  uint32_t max_running; /* requests with a ledger */
+  tn_ledger *ledgers;   /* [max_running] */
+  tn_ledger **free_ledgers;
+  uint32_t free_ledger_count;
+  struct tn_request **running; /* [max_running], the oldest first */
+  uint32_t running_count;
+  struct tn_request *waiting; /* the oldest first */
+  uint32_t waiting_count;
+  uint32_t *pending, *planned; /* [max_running]: work space of planning (plan.h) */
+  uint32_t turn;               /* where the next step begins to hand out rows when not all can have one */
+  tn_sample sample;
+  tn_scheduler_counters counters;
+} tn_scheduler;
+
+typedef struct tn_scheduler_options {
+  uint32_t max_running; /* at most the runner's max_sequences */
+  uint32_t chunk;       /* at most the runner's max_rows */
+  tn_kv_options kv;
+} tn_scheduler_options;
+
+tn_status tn_scheduler_init(tn_scheduler *scheduler, tn_runner *runner, const tn_scheduler_options *options,
+                            tn_error *error);
+/* Ends all requests as cancelled. */
+void tn_scheduler_finish(tn_scheduler *scheduler);
+
+/* Queues a request, whose `arrival` is set; the scheduler owns one reference from now on. */
+void tn_scheduler_add(tn_scheduler *scheduler, struct tn_request *request);
+/* One step. False when no request is left. */
+bool tn_scheduler_step(tn_scheduler *scheduler);
+
+/* Ends every request with `error`. */
+void tn_scheduler_fail_all(tn_scheduler *scheduler, const tn_error *error);
+
+#endif

@@ -1,0 +1,40 @@
+/* Counts every page's and node's holders anew and compares with what the pool and the cache say. */
+#ifndef TESTS_ENGINE_ACCOUNTING_H
+#define TESTS_ENGINE_ACCOUNTING_H
+
+#include "engine/ledger.h"
+
+static void check_accounting(const tn_kv *kv, const tn_ledger *ledgers, uint32_t ledger_count) {
+  uint32_t total = tn_pages_total(kv->pages);
+  uint32_t *held = calloc(total, sizeof *held);
+  for (uint32_t g = 0; g < tn_pages_groups(kv->pages); g++) {
+    memset(held, 0, total * sizeof *held);
+    for (uint32_t l = 0; l < ledger_count; l++) {
+      assert_true(ledgers[l].page_count == tn_pages_of(ledgers[l].length));
+      for (uint32_t i = 0; i < ledgers[l].page_count; i++) {
+        uint32_t page = ledgers[l].tables[g][i];
+        assert_true((page == TN_NO_PAGE) == (i < ledgers[l].freed[g]));
+        if (page != TN_NO_PAGE) held[page]++;
+      }
+    }
+    uint32_t free_pages = 0, cached = 0;
+    for (uint32_t page = 0; page < total; page++) {
+      bool is_cached = tn_pages_is_cached(kv->pages, g, page);
+      assert_int_equal(tn_pages_references(kv->pages, g, page), held[page] + is_cached);
+      free_pages += held[page] == 0 && !is_cached;
+      cached += held[page] == 0 && is_cached;
+    }
+    assert_int_equal(free_pages, tn_pages_free(kv->pages, g));
+    assert_int_equal(cached, tn_pages_cached(kv->pages, g));
+  }
+  free(held);
+  if (!kv->prefix) return;
+  uint32_t *users = calloc(tn_prefix_capacity(kv->prefix), sizeof *users);
+  for (uint32_t l = 0; l < ledger_count; l++)
+    for (uint32_t i = 0; i < ledgers[l].published; i++) users[ledgers[l].nodes[i]]++;
+  for (uint32_t n = 0; n < tn_prefix_capacity(kv->prefix); n++)
+    assert_int_equal(users[n], tn_prefix_users(kv->prefix, n));
+  free(users);
+}
+
+#endif

@@ -1,0 +1,303 @@
+/* Ledgers, the page pool and the prefix cache, with pages that remember their tokens (fake_runner.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fake_runner.h"
+#include "accounting.h"
+#include "engine/context.h"
+
+static const fake_config PLAIN = {
+    .max_rows = 64, .max_sequences = 8, .max_logits_rows = 16, .max_context = 1024, .pages = 64, .group_count = 1};
+static const fake_config WINDOWED = {.max_rows = 64,
+                                     .max_sequences = 8,
+                                     .max_logits_rows = 16,
+                                     .max_context = 1024,
+                                     .pages = 64,
+                                     .group_count = 2,
+                                     .windows = {0, 50}};
+
+static void fill_tokens(int32_t *tokens, uint32_t count, uint64_t seed) {
+  for (uint32_t i = 0; i < count; i++) tokens[i] = (int32_t)(fake_random(&seed) % FAKE_VOCABULARY);
+}
+
+/* Runs tokens behind a ledger and commits `keep` of them; the logits of the last row must be those of all its tokens.
+ */
+static void run(tn_context *context, const fake_config *config, tn_ledger *ledger, const int32_t *tokens,
+                uint32_t count, uint32_t keep) {
+  uint32_t entry;
+  tn_error error;
+  int32_t all[1024];
+  memcpy(all, ledger->tokens, ledger->length * sizeof *all);
+  memcpy(all + ledger->length, tokens, count * sizeof *all);
+  tn_step_begin(&context->step);
+  if (tn_step_add(&context->step, ledger, tokens, count, count - 1, &entry, &error) != TN_OK)
+    fail_msg("%s", error.message);
+  if (tn_step_run(&context->step, &error) != TN_OK) fail_msg("%s", error.message);
+  float expected[FAKE_VOCABULARY];
+  fake_expected(config, all, ledger->length + count, expected);
+  assert_memory_equal(tn_step_logits(&context->step, entry, count - 1), expected, sizeof expected);
+  tn_step_commit_part(&context->step, entry, keep);
+}
+
+typedef struct seen_rows {
+  const fake_config *config;
+  const int32_t *tokens;
+  uint32_t next;
+} seen_rows;
+
+static tn_status see_row(void *user, uint32_t position, const float *logits, tn_error *error) {
+  (void)error;
+  seen_rows *seen = user;
+  assert_int_equal(position, seen->next++);
+  float expected[FAKE_VOCABULARY];
+  fake_expected(seen->config, seen->tokens, position + 1, expected);
+  assert_memory_equal(logits, expected, sizeof expected);
+  return TN_OK;
+}
+
+static void chunks_give_the_same_rows(void **state) {
+  (void)state;
+  static const uint32_t chunks[] = {0, 1, 7, 32, 64};
+  int32_t tokens[300];
+  fill_tokens(tokens, 300, 1);
+  for (int windowed = 0; windowed < 2; windowed++) {
+    const fake_config *config = windowed ? &WINDOWED : &PLAIN;
+    for (size_t c = 0; c < TN_COUNT(chunks); c++) {
+      tn_runner *runner = fake_create(config);
+      tn_context context;
+      assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+      seen_rows seen = {config, tokens, 100};
+      assert_int_equal(tn_context_feed(&context, tokens, 300, chunks[c], 100, see_row, &seen, NULL), TN_OK);
+      assert_int_equal(seen.next, 300);
+      assert_int_equal(context.ledger.length, 300);
+      check_accounting(&context.kv, &context.ledger, 1);
+      if (windowed) assert_true(context.ledger.freed[1] > 5); /* pages behind the window went back */
+      tn_context_finish(&context);
+      tn_runner_destroy(runner);
+    }
+  }
+}
+
+static void dropped_rows_leave_no_trace(void **state) {
+  (void)state;
+  for (int windowed = 0; windowed < 2; windowed++) {
+    const fake_config *config = windowed ? &WINDOWED : &PLAIN;
+    tn_runner *runner = fake_create(config);
+    tn_context context;
+    assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+    int32_t tokens[500];
+    fill_tokens(tokens, 500, 2);
+    uint64_t random = 3;
+    uint32_t longest = 0;
+    while (context.ledger.length < 400) {
+      uint32_t rows = 1 + fake_random(&random) % 8, keep = fake_random(&random) % (rows + 1);
+      int32_t drafts[8];
+      for (uint32_t i = 0; i < rows; i++)
+        drafts[i] = i < keep ? tokens[context.ledger.length + i] : (int32_t)(fake_random(&random) % FAKE_VOCABULARY);
+      run(&context, config, &context.ledger, drafts, rows, keep);
+      check_accounting(&context.kv, &context.ledger, 1);
+      if (context.ledger.length > longest) longest = context.ledger.length;
+      uint32_t shortest = longest > TN_WINDOW_MARGIN ? longest - TN_WINDOW_MARGIN : 0;
+      if (fake_random(&random) % 6 || context.ledger.length < shortest) continue;
+      uint32_t length = context.ledger.length - fake_random(&random) % (context.ledger.length - shortest + 1);
+      assert_int_equal(tn_ledger_truncate(&context.ledger, length, NULL), TN_OK);
+      check_accounting(&context.kv, &context.ledger, 1);
+    }
+    tn_context_finish(&context);
+    tn_runner_destroy(runner);
+  }
+}
+
+/* Two ledgers with the same beginning write different ends: the half-filled page is copied, full ones stay shared. */
+static void forks_copy_on_write(void **state) {
+  (void)state;
+  for (int windowed = 0; windowed < 2; windowed++) {
+    const fake_config *config = windowed ? &WINDOWED : &PLAIN;
+    tn_runner *runner = fake_create(config);
+    tn_context context;
+    assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+    tn_ledger ledgers[3];
+    for (int i = 0; i < 3; i++) assert_int_equal(tn_ledger_init(&ledgers[i], &context.kv, 1024, NULL), TN_OK);
+    int32_t tokens[200];
+    fill_tokens(tokens, 200, 4);
+    for (uint32_t i = 0; i < 150; i += 50) run(&context, config, &ledgers[0], tokens + i, 50, 50);
+    uint32_t free_before = tn_pages_free(context.kv.pages, 0);
+    tn_ledger_fork(&ledgers[0], &ledgers[1]);
+    tn_ledger_fork(&ledgers[0], &ledgers[2]);
+    check_accounting(&context.kv, ledgers, 3);
+    assert_int_equal(tn_pages_free(context.kv.pages, 0), free_before);
+    for (int round = 0; round < 12; round++) {
+      for (uint32_t i = 0; i < 3; i++) {
+        fill_tokens(tokens, 10, 100 + i);
+        run(&context, config, &ledgers[i], tokens, 10, 10);
+        check_accounting(&context.kv, ledgers, 3);
+      }
+    }
+    assert_true(runner->copies > 0);
+    assert_int_equal(ledgers[0].tables[0][0], ledgers[2].tables[0][0]);
+    assert_true(ledgers[0].tables[0][4] != ledgers[2].tables[0][4]);
+    for (int i = 0; i < 3; i++) tn_ledger_finish(&ledgers[i]);
+    check_accounting(&context.kv, NULL, 0);
+    tn_context_finish(&context);
+    tn_runner_destroy(runner);
+  }
+}
+
+static void failed_copy_changes_nothing(void **state) {
+  (void)state;
+  tn_runner *runner = fake_create(&PLAIN);
+  tn_context context;
+  assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+  tn_ledger ledgers[2];
+  for (int i = 0; i < 2; i++) assert_int_equal(tn_ledger_init(&ledgers[i], &context.kv, 1024, NULL), TN_OK);
+  int32_t tokens[40];
+  fill_tokens(tokens, 40, 5);
+  run(&context, &PLAIN, &ledgers[0], tokens, 40, 40);
+  tn_ledger_fork(&ledgers[0], &ledgers[1]);
+  runner->faults.fail_copy = 1;
+  assert_int_equal(tn_ledger_reserve(&ledgers[1], 5, NULL), TN_E_INTERNAL);
+  check_accounting(&context.kv, ledgers, 2);
+  run(&context, &PLAIN, &ledgers[1], tokens, 5, 5);
+  run(&context, &PLAIN, &ledgers[0], tokens, 6, 6);
+  for (int i = 0; i < 2; i++) tn_ledger_finish(&ledgers[i]);
+  tn_context_finish(&context);
+  tn_runner_destroy(runner);
+}
+
+static void full_pool_reserves_nothing(void **state) {
+  (void)state;
+  fake_config config = PLAIN;
+  config.pages = 4;
+  tn_runner *runner = fake_create(&config);
+  tn_context context;
+  assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+  assert_int_equal(tn_kv_capacity(&context.kv), 128);
+  tn_ledger ledgers[2];
+  for (int i = 0; i < 2; i++) assert_int_equal(tn_ledger_init(&ledgers[i], &context.kv, 128, NULL), TN_OK);
+  int32_t tokens[64];
+  fill_tokens(tokens, 64, 6);
+  run(&context, &config, &ledgers[0], tokens, 60, 60);
+  assert_int_equal(tn_ledger_reserve(&ledgers[1], 65, NULL), TN_E_MEMORY);
+  check_accounting(&context.kv, ledgers, 2);
+  assert_int_equal(tn_pages_free(context.kv.pages, 0), 2);
+  assert_int_equal(tn_ledger_reserve(&ledgers[1], 129, NULL), TN_E_LIMIT);
+  run(&context, &config, &ledgers[1], tokens, 64, 64);
+  for (int i = 0; i < 2; i++) tn_ledger_finish(&ledgers[i]);
+  tn_context_finish(&context);
+  tn_runner_destroy(runner);
+}
+
+/* With every hash the same, only the comparison of tokens, parent and salt keeps paths apart. */
+static void collisions_serve_nobody_elses_pages(void **state) {
+  (void)state;
+  for (int round = 0; round < 2; round++) {
+    tn_kv_options options = {.prefix_cache = true, .hash_mask = round ? 0 : UINT64_MAX};
+    tn_runner *runner = fake_create(&PLAIN);
+    tn_context context;
+    assert_int_equal(tn_context_init(&context, runner, &options, NULL), TN_OK);
+    tn_salt *red = tn_salt_create("red"), *blue = tn_salt_create("blue");
+    int32_t tokens[130], other[130];
+    fill_tokens(tokens, 130, 7);
+    memcpy(other, tokens, sizeof other);
+    other[31] ^= 1; /* the same second page behind another first one */
+    assert_int_equal(tn_ledger_attach(&context.ledger, red, tokens, 130), 0);
+    run(&context, &PLAIN, &context.ledger, tokens, 64, 64);
+    run(&context, &PLAIN, &context.ledger, tokens + 64, 64, 64);
+    tn_ledger_clear(&context.ledger);
+    const struct {
+      tn_salt *salt;
+      const int32_t *tokens;
+      uint32_t count, found;
+    } cases[] = {{red, tokens, 130, 128}, {red, tokens, 129, 128}, {red, tokens, 128, 96},
+                 {red, tokens, 32, 0},    {red, tokens, 33, 32},   {blue, tokens, 130, 0},
+                 {NULL, tokens, 130, 0},  {red, other, 130, 0},    {red, tokens + 32, 98, 0}};
+    for (size_t i = 0; i < TN_COUNT(cases); i++) {
+      assert_int_equal(tn_ledger_attach(&context.ledger, cases[i].salt, cases[i].tokens, cases[i].count),
+                       cases[i].found);
+      check_accounting(&context.kv, &context.ledger, 1);
+      tn_ledger_clear(&context.ledger);
+    }
+    /* the second page of `other` is made behind its own first one, and found there only */
+    assert_int_equal(tn_ledger_attach(&context.ledger, red, other, 130), 0);
+    run(&context, &PLAIN, &context.ledger, other, 64, 64);
+    tn_ledger_clear(&context.ledger);
+    assert_int_equal(tn_ledger_attach(&context.ledger, red, other, 130), 64);
+    run(&context, &PLAIN, &context.ledger, other + 64, 60, 60);
+    tn_ledger_clear(&context.ledger);
+    tn_salt_release(red);
+    tn_salt_release(blue);
+    tn_context_finish(&context);
+    tn_runner_destroy(runner);
+  }
+}
+
+static void oldest_unused_goes_first(void **state) {
+  (void)state;
+  fake_config config = PLAIN;
+  config.pages = 6;
+  tn_runner *runner = fake_create(&config);
+  tn_context context;
+  assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+  int32_t prompts[4][65];
+  for (uint32_t i = 0; i < 4; i++) fill_tokens(prompts[i], 65, 20 + i);
+  for (uint32_t i = 0; i < 3; i++) { /* two pages each: the pool is full of them */
+    run(&context, &config, &context.ledger, prompts[i], 64, 64);
+    tn_ledger_clear(&context.ledger);
+  }
+  assert_int_equal(tn_ledger_attach(&context.ledger, NULL, prompts[0], 65), 64); /* used again: the youngest now */
+  tn_ledger_clear(&context.ledger);
+  run(&context, &config, &context.ledger, prompts[3], 33, 33); /* takes two pages: the second prompt's go */
+  tn_ledger_clear(&context.ledger);
+  static const uint32_t left[] = {64, 0, 64, 32};
+  for (uint32_t i = 0; i < 4; i++) {
+    assert_int_equal(tn_ledger_attach(&context.ledger, NULL, prompts[i], 65), left[i]);
+    tn_ledger_clear(&context.ledger);
+  }
+  tn_context_finish(&context);
+  tn_runner_destroy(runner);
+}
+
+/* A hit ends where every group has what it needs: the window's pages of the early path may be gone. */
+static void hits_need_the_window_too(void **state) {
+  (void)state;
+  tn_runner *runner = fake_create(&WINDOWED);
+  tn_context context;
+  assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+  int32_t tokens[400];
+  fill_tokens(tokens, 400, 8);
+  for (uint32_t i = 0; i < 384; i += 64) run(&context, &WINDOWED, &context.ledger, tokens + i, 64, 64);
+  tn_ledger second;
+  assert_int_equal(tn_ledger_init(&second, &context.kv, 1024, NULL), TN_OK);
+  assert_int_equal(tn_ledger_attach(&second, NULL, tokens, 400), 384);
+  assert_int_equal(second.freed[1], (384 + 1 - 50) / TN_PAGE_SLOTS);
+  run(&context, &WINDOWED, &second, tokens + 384, 16, 16);
+  tn_ledger_clear(&second);
+  /* all window pages that only the cache holds go; the full ones in use stay */
+  while (tn_prefix_evict(context.kv.prefix, 1)) {
+  }
+  tn_ledger ledgers[2] = {context.ledger, second};
+  check_accounting(&context.kv, ledgers, 2);
+  assert_int_equal(tn_ledger_attach(&second, NULL, tokens, 300), 0);
+  tn_ledger_clear(&second);
+  assert_int_equal(tn_ledger_attach(&second, NULL, tokens, 400), 384);
+  run(&context, &WINDOWED, &second, tokens + 384, 16, 16);
+  assert_int_equal(tn_ledger_truncate(&context.ledger, 100, NULL), TN_E_LIMIT);
+  assert_int_equal(context.ledger.length, 384);
+  tn_ledger_finish(&second);
+  tn_context_finish(&context);
+  tn_runner_destroy(runner);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(chunks_give_the_same_rows),  cmocka_unit_test(dropped_rows_leave_no_trace),
+      cmocka_unit_test(forks_copy_on_write),        cmocka_unit_test(failed_copy_changes_nothing),
+      cmocka_unit_test(full_pool_reserves_nothing), cmocka_unit_test(collisions_serve_nobody_elses_pages),
+      cmocka_unit_test(oldest_unused_goes_first),   cmocka_unit_test(hits_need_the_window_too),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

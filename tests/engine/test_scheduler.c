@@ -1,0 +1,552 @@
+/* The scheduler over a runner without a model: whatever happens (full pools, preemption, cancels, failing steps, lost
+ * devices), every request's tokens are those of a plain run, every page is accounted for after each step, and none is
+ * held at the end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fake_runner.h"
+#include "accounting.h"
+#include "engine/scheduler.h"
+
+#define MAX_TOKENS 600u
+
+static const int32_t END_TOKENS[] = {3};
+static const tn_vocabulary VOCABULARY = {.size = FAKE_VOCABULARY, .end_tokens = END_TOKENS, .end_count = 1};
+
+typedef struct test_rig {
+  fake_config config;
+  tn_runner *runner;
+  tn_scheduler scheduler;
+  tn_request_limits limits;
+  uint64_t arrivals;
+} test_rig;
+
+static void rig_init(test_rig *rig, fake_config config, uint32_t max_running, tn_kv_options kv) {
+  *rig = (test_rig){.config = config, .runner = fake_create(&config)};
+  tn_scheduler_options options = {.max_running = max_running, .chunk = config.max_rows, .kv = kv};
+  assert_int_equal(tn_scheduler_init(&rig->scheduler, rig->runner, &options, NULL), TN_OK);
+  rig->limits = (tn_request_limits){&VOCABULARY, tn_kv_capacity(&rig->scheduler.kv)};
+}
+
+static void rig_finish(test_rig *rig) {
+  tn_scheduler_finish(&rig->scheduler);
+  tn_runner_destroy(rig->runner);
+}
+
+static void check(test_rig *rig) {
+  check_accounting(&rig->scheduler.kv, rig->scheduler.ledgers, rig->scheduler.max_running);
+}
+
+static bool step(test_rig *rig) {
+  bool more = tn_scheduler_step(&rig->scheduler);
+  check(rig);
+  return more;
+}
+
+/* ---- a request, what it must answer, and what it does answer ---- */
+
+typedef struct test_job {
+  tn_request_options options;
+  int32_t prompt[MAX_TOKENS];
+  tn_request *request;
+  int32_t expected[MAX_TOKENS];
+  uint32_t expected_count;
+  tn_finish expected_finish;
+  uint32_t got;
+  bool is_done, was_cancelled;
+  tn_output last;
+} test_job;
+
+static void expect(const test_rig *rig, test_job *job) {
+  tn_sampler *sampler;
+  assert_int_equal(tn_sampler_create(FAKE_VOCABULARY, &sampler, NULL), TN_OK);
+  int32_t tokens[2 * MAX_TOKENS];
+  uint32_t count = (uint32_t)job->options.token_count, prompt = count;
+  memcpy(tokens, job->prompt, count * sizeof *tokens);
+  uint32_t limit = rig->limits.capacity - count;
+  if (job->options.max_tokens && job->options.max_tokens < limit) limit = job->options.max_tokens;
+  tn_sampling sampling = {.logit_bias = job->options.logit_bias,
+                          .logit_bias_count = job->options.logit_bias_count,
+                          .repeat_penalty = job->options.repeat_penalty,
+                          .repeat_last = job->options.repeat_last,
+                          .temperature = job->options.temperature,
+                          .top_k = job->options.top_k,
+                          .top_p = job->options.top_p,
+                          .seed = job->options.seed};
+  job->expected_finish = TN_FINISH_LENGTH;
+  job->expected_count = 0;
+  while (job->expected_count < limit && job->expected_finish == TN_FINISH_LENGTH) {
+    float logits[FAKE_VOCABULARY];
+    fake_expected(&rig->config, tokens, count, logits);
+    tn_draw draw = {
+        .sampling = &sampling, .logits = logits, .tokens = tokens, .token_count = count, .prompt_count = prompt};
+    tn_sample sample;
+    assert_int_equal(tn_sampler_draw(sampler, &draw, &sample, NULL), TN_OK);
+    tokens[count++] = job->expected[job->expected_count++] = sample.token;
+    if (sample.token == END_TOKENS[0]) job->expected_finish = TN_FINISH_STOP;
+  }
+  tn_sampler_destroy(sampler);
+}
+
+static void submit(test_rig *rig, test_job *job) {
+  tn_error error = {0};
+  if (tn_request_create(&rig->limits, &job->options, job->prompt, job->options.token_count, &job->request, &error) !=
+      TN_OK)
+    fail_msg("%s", error.message);
+  job->request->arrival = rig->arrivals++;
+  job->got = 0;
+  job->is_done = job->was_cancelled = false;
+  expect(rig, job);
+  tn_scheduler_add(&rig->scheduler, job->request);
+}
+
+/* A prompt of `count` tokens, the first `common` the same for all jobs. */
+static void make_job(test_job *job, uint32_t count, uint32_t common, uint32_t max_tokens, uint64_t *random) {
+  *job = (test_job){.options = TN_REQUEST_OPTIONS};
+  for (uint32_t i = 0; i < count; i++)
+    job->prompt[i] = i < common ? (int32_t)(4 + i * 7 % 50) : (int32_t)(4 + fake_random(random) % 50);
+  job->options.token_count = count;
+  job->options.max_tokens = max_tokens;
+  job->options.temperature = fake_random(random) % 2 ? 1.0f : 0.0f;
+  job->options.top_k = fake_random(random) % 2 ? 10 : 0;
+  job->options.seed = fake_random(random);
+}
+
+/* Takes what has come, and compares. */
+static void drain(test_job *job) {
+  while (job->request && !job->is_done) {
+    tn_output output;
+    if (tn_outputs_next(job->request->outputs, &output, 0) == TN_E_TIMEOUT) return;
+    if (output.kind == TN_OUTPUT_TEXT) {
+      assert_true(job->got < job->expected_count);
+      assert_int_equal(output.token, job->expected[job->got]);
+      job->got++;
+    } else {
+      job->is_done = true;
+      job->last = output;
+      assert_int_equal(output.completion_tokens, job->got);
+      assert_int_equal(output.prompt_tokens, job->options.token_count);
+    }
+  }
+}
+
+static void finish_job(test_job *job) {
+  drain(job);
+  assert_true(job->is_done);
+  tn_request_cancel(job->request);
+  tn_request_release(job->request);
+  job->request = NULL;
+}
+
+static void assert_whole(const test_job *job) {
+  if (job->last.kind == TN_OUTPUT_ERROR) fail_msg("%s", job->last.error.message);
+  assert_int_equal(job->last.finish, job->expected_finish);
+  assert_int_equal(job->got, job->expected_count);
+}
+
+static void assert_nothing_held(test_rig *rig) {
+  for (uint32_t g = 0; g < rig->config.group_count; g++)
+    assert_int_equal(tn_pages_free(rig->scheduler.kv.pages, g) + tn_pages_cached(rig->scheduler.kv.pages, g),
+                     rig->config.pages);
+}
+
+static const fake_config PLAIN = {
+    .max_rows = 64, .max_sequences = 8, .max_logits_rows = 64, .max_context = 512, .pages = 128, .group_count = 1};
+
+/* ---- tests ---- */
+
+static void one_request_answers(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init(&rig, PLAIN, 8, (tn_kv_options)TN_KV_OPTIONS);
+  uint64_t random = 1;
+  static test_job job;
+  make_job(&job, 100, 0, 50, &random);
+  submit(&rig, &job);
+  while (step(&rig)) drain(&job);
+  finish_job(&job);
+  assert_whole(&job);
+  assert_int_equal(job.last.cached_tokens, 0);
+  submit(&rig, &job); /* again: all full pages but the last token's are found */
+  while (step(&rig)) drain(&job);
+  finish_job(&job);
+  assert_whole(&job);
+  assert_int_equal(job.last.cached_tokens, 96);
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
+/* 30 requests that need 200 pages together, in a pool of 40. */
+static void small_pool_finishes_all(void **state) {
+  (void)state;
+  fake_config config = PLAIN;
+  config.pages = 40;
+  config.max_sequences = 30;
+  test_rig rig;
+  rig_init(&rig, config, 30, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job jobs[30];
+  uint64_t random = 2;
+  uint32_t pages = 0;
+  for (uint32_t i = 0; i < 30; i++) {
+    make_job(&jobs[i], 20 + fake_random(&random) % 120, i % 3 ? 64 : 0, 150, &random);
+    submit(&rig, &jobs[i]);
+    pages += tn_pages_of((uint32_t)jobs[i].options.token_count + 150);
+  }
+  assert_true(pages >= 200);
+  uint32_t steps = 0;
+  while (step(&rig)) {
+    for (uint32_t i = 0; i < 30; i++) drain(&jobs[i]);
+    assert_true(++steps < 20000);
+  }
+  for (uint32_t i = 0; i < 30; i++) {
+    finish_job(&jobs[i]);
+    assert_whole(&jobs[i]);
+  }
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
+/* The pool holds two of them whole, yet three run; the youngest gives way and resumes. */
+static void preempted_resumes_equal(void **state) {
+  (void)state;
+  fake_config config = PLAIN;
+  config.pages = 12;
+  test_rig rig;
+  rig_init(&rig, config, 8, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job jobs[3];
+  uint64_t random = 5;
+  for (uint32_t i = 0; i < 3; i++) {
+    make_job(&jobs[i], 40, 0, 140, &random);
+    submit(&rig, &jobs[i]);
+  }
+  while (step(&rig)) {
+  }
+  for (uint32_t i = 0; i < 3; i++) {
+    finish_job(&jobs[i]);
+    assert_whole(&jobs[i]);
+  }
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
+static void answers_to_one_prompt_share_pages(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init(&rig, PLAIN, 8, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job jobs[4];
+  for (uint32_t i = 0; i < 4; i++) {
+    uint64_t random = 9;
+    make_job(&jobs[i], 200, 0, 3, &random);
+    submit(&rig, &jobs[i]);
+  }
+  while (step(&rig)) {
+  }
+  for (uint32_t i = 0; i < 4; i++) {
+    finish_job(&jobs[i]);
+    assert_whole(&jobs[i]);
+    assert_int_equal(jobs[i].last.cached_tokens, i ? 192 : 0);
+  }
+  assert_int_equal(rig.scheduler.counters.rows, 200 + 3 * 8 + 4 * (jobs[0].got - 1));
+  rig_finish(&rig);
+}
+
+static void salts_separate(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init(&rig, PLAIN, 8, (tn_kv_options)TN_KV_OPTIONS);
+  const char *salts[] = {"red", NULL, "blue", "red", "", "blue"};
+  for (uint32_t i = 0; i < 6; i++) {
+    static test_job job;
+    uint64_t random = 9;
+    make_job(&job, 70, 0, 3, &random);
+    job.options.cache_salt = salts[i];
+    submit(&rig, &job);
+    while (step(&rig)) {
+    }
+    finish_job(&job);
+    assert_whole(&job);
+    assert_int_equal(job.last.cached_tokens, i < 3 ? 0 : 64);
+  }
+  rig_finish(&rig);
+}
+
+static void priority_goes_first(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init(&rig, PLAIN, 1, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job jobs[3];
+  uint64_t random = 10;
+  for (uint32_t i = 0; i < 3; i++) {
+    make_job(&jobs[i], 10, 0, 5, &random);
+    jobs[i].options.priority = (int32_t)i;
+    submit(&rig, &jobs[i]);
+  }
+  while (!jobs[2].is_done) {
+    step(&rig);
+    drain(&jobs[2]);
+    drain(&jobs[0]);
+    assert_int_equal(jobs[0].got, 0);
+  }
+  while (step(&rig)) {
+  }
+  for (uint32_t i = 0; i < 3; i++) finish_job(&jobs[i]);
+  rig_finish(&rig);
+}
+
+static void cancel_ends_within_a_step(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init(&rig, PLAIN, 2, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job jobs[3];
+  uint64_t random = 11;
+  for (uint32_t i = 0; i < 3; i++) {
+    make_job(&jobs[i], 300, 0, 100, &random);
+    submit(&rig, &jobs[i]);
+  }
+  step(&rig);
+  tn_request_cancel(jobs[1].request); /* in its prefill */
+  tn_request_cancel(jobs[2].request); /* in the queue */
+  step(&rig);
+  for (uint32_t i = 1; i < 3; i++) {
+    finish_job(&jobs[i]);
+    assert_int_equal(jobs[i].last.kind, TN_OUTPUT_DONE);
+    assert_int_equal(jobs[i].last.finish, TN_FINISH_CANCELLED);
+  }
+  while (step(&rig)) {
+  }
+  finish_job(&jobs[0]);
+  assert_whole(&jobs[0]);
+  rig_finish(&rig);
+}
+
+static void late_request_ends_with_an_error(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init(&rig, PLAIN, 2, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job job;
+  uint64_t random = 12;
+  make_job(&job, 300, 0, 100, &random);
+  job.options.timeout_ns = 1;
+  submit(&rig, &job);
+  assert_false(step(&rig));
+  finish_job(&job);
+  assert_int_equal(job.last.kind, TN_OUTPUT_ERROR);
+  assert_int_equal(job.last.error.status, TN_E_TIMEOUT);
+  rig_finish(&rig);
+}
+
+static void prompt_too_long_is_refused(void **state) {
+  (void)state;
+  fake_config config = PLAIN;
+  config.pages = 4;
+  test_rig rig;
+  rig_init(&rig, config, 2, (tn_kv_options)TN_KV_OPTIONS);
+  assert_int_equal(rig.limits.capacity, 128);
+  int32_t tokens[200] = {0};
+  tn_request_options options = TN_REQUEST_OPTIONS;
+  tn_request *request;
+  tn_error error;
+  assert_int_equal(tn_request_create(&rig.limits, &options, tokens, 128, &request, &error), TN_E_LIMIT);
+  assert_non_null(strstr(error.message, "128 tokens"));
+  tokens[5] = FAKE_VOCABULARY;
+  assert_int_equal(tn_request_create(&rig.limits, &options, tokens, 127, &request, &error), TN_E_INVALID);
+  assert_int_equal(tn_request_create(&rig.limits, &options, tokens, 0, &request, &error), TN_E_INVALID);
+  rig_finish(&rig);
+}
+
+/* Every step of a run with three requests fails in turn, once: nobody notices. */
+static void one_failed_step_costs_nobody(void **state) {
+  (void)state;
+  static const tn_status statuses[] = {TN_E_INTERNAL, TN_E_DEVICE_LOST};
+  for (uint32_t kind = 0; kind < 2; kind++) {
+    for (uint64_t at = 1; at < 40; at++) {
+      test_rig rig;
+      rig_init(&rig, PLAIN, 8, (tn_kv_options)TN_KV_OPTIONS);
+      rig.runner->faults = (fake_faults){.fail_step = at, .step_status = statuses[kind]};
+      static test_job jobs[3];
+      uint64_t random = 13;
+      for (uint32_t i = 0; i < 3; i++) {
+        make_job(&jobs[i], 50 + 40 * i, 0, 20, &random);
+        submit(&rig, &jobs[i]);
+      }
+      while (step(&rig)) {
+      }
+      for (uint32_t i = 0; i < 3; i++) {
+        finish_job(&jobs[i]);
+        assert_whole(&jobs[i]);
+      }
+      assert_int_equal(rig.scheduler.counters.failures, rig.runner->submits >= at);
+      assert_nothing_held(&rig);
+      rig_finish(&rig);
+    }
+  }
+}
+
+/* A request whose rows always fail ends alone; the others go on, and their tokens are right. */
+static void only_the_culprit_fails(void **state) {
+  (void)state;
+  static const tn_status statuses[] = {TN_E_INTERNAL, TN_E_DEVICE_LOST};
+  for (uint32_t kind = 0; kind < 2; kind++) {
+    test_rig rig;
+    rig_init(&rig, PLAIN, 8, (tn_kv_options)TN_KV_OPTIONS);
+    rig.runner->faults = (fake_faults){.poison = 2, .step_status = statuses[kind]};
+    static test_job jobs[3];
+    uint64_t random = 14;
+    for (uint32_t i = 0; i < 3; i++) {
+      make_job(&jobs[i], 90, 0, 20, &random);
+      static const tn_logit_bias never_poison = {2, -INFINITY};
+      jobs[i].options.logit_bias = &never_poison;
+      jobs[i].options.logit_bias_count = 1;
+      if (i == 1) jobs[i].prompt[80] = 2;
+      submit(&rig, &jobs[i]);
+    }
+    while (step(&rig)) {
+    }
+    for (uint32_t i = 0; i < 3; i++) finish_job(&jobs[i]);
+    assert_whole(&jobs[0]);
+    assert_whole(&jobs[2]);
+    assert_int_equal(jobs[1].last.kind, TN_OUTPUT_ERROR);
+    assert_int_equal(jobs[1].last.error.status, statuses[kind]);
+    assert_int_equal(jobs[1].got, 0);
+    rig_finish(&rig);
+  }
+}
+
+static void dead_device_fails_all_and_later_ones(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init(&rig, PLAIN, 2, (tn_kv_options)TN_KV_OPTIONS);
+  rig.runner->faults = (fake_faults){.fail_step = 3, .step_status = TN_E_DEVICE_LOST, .fail_reopen = true};
+  static test_job jobs[3];
+  uint64_t random = 15;
+  for (uint32_t i = 0; i < 3; i++) {
+    make_job(&jobs[i], 90, 0, 20, &random);
+    submit(&rig, &jobs[i]);
+  }
+  while (step(&rig)) {
+  }
+  for (uint32_t i = 0; i < 3; i++) {
+    finish_job(&jobs[i]);
+    assert_int_equal(jobs[i].last.error.status, TN_E_DEVICE_LOST);
+  }
+  submit(&rig, &jobs[0]);
+  while (step(&rig)) {
+  }
+  finish_job(&jobs[0]);
+  assert_int_equal(jobs[0].last.error.status, TN_E_DEVICE_LOST);
+  rig.runner->faults = (fake_faults){0}; /* the device is back */
+  submit(&rig, &jobs[0]);
+  while (step(&rig)) {
+  }
+  finish_job(&jobs[0]);
+  assert_whole(&jobs[0]);
+  rig_finish(&rig);
+}
+
+static void not_a_number_is_an_error_of_one(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init(&rig, PLAIN, 2, (tn_kv_options)TN_KV_OPTIONS);
+  rig.runner->faults = (fake_faults){.nan_step = 3};
+  static test_job job;
+  uint64_t random = 15;
+  make_job(&job, 10, 0, 20, &random);
+  submit(&rig, &job);
+  while (step(&rig)) {
+  }
+  finish_job(&job);
+  assert_int_equal(job.last.kind, TN_OUTPUT_ERROR);
+  assert_int_equal(job.got, 2);
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
+/* Random arrivals, cancels and faults; pools from roomy to tight; one group, windows, both; colliding hashes. */
+static void random_schedule(uint64_t seed, fake_config config, tn_kv_options kv, uint32_t steps) {
+  enum { JOBS = 12 };
+  static test_job jobs[JOBS];
+  test_rig rig;
+  uint64_t random = seed;
+  rig_init(&rig, config, 1 + fake_random(&random) % config.max_sequences, kv);
+  memset(jobs, 0, sizeof jobs);
+  uint32_t finished = 0, cancelled = 0, failed = 0;
+  for (uint32_t number = 0; number < steps || rig.scheduler.running_count || rig.scheduler.waiting_count; number++) {
+    test_job *job = &jobs[fake_random(&random) % JOBS];
+    if (!job->request && number < steps) {
+      uint32_t count = 1 + fake_random(&random) % (rig.limits.capacity - 2 < 250 ? rig.limits.capacity - 2 : 250);
+      make_job(job, count, fake_random(&random) % 200, fake_random(&random) % 100, &random);
+      job->options.priority = fake_random(&random) % 8 ? 0 : 1;
+      submit(&rig, job);
+    } else if (job->request && fake_random(&random) % 40 == 0) {
+      tn_request_cancel(job->request);
+      job->was_cancelled = true;
+    }
+    if (fake_random(&random) % 50 == 0)
+      rig.runner->faults = (fake_faults){.fail_step = rig.runner->submits + 1,
+                                         .step_status = fake_random(&random) % 4 ? TN_E_INTERNAL : TN_E_DEVICE_LOST};
+    step(&rig);
+    assert_true(number < 100 * steps);
+    for (uint32_t i = 0; i < JOBS; i++) {
+      if (!jobs[i].request) continue;
+      drain(&jobs[i]);
+      if (!jobs[i].is_done) continue;
+      if (jobs[i].was_cancelled && jobs[i].last.finish == TN_FINISH_CANCELLED) {
+        cancelled++;
+      } else if (jobs[i].last.kind == TN_OUTPUT_ERROR) { /* it failed, and again when alone */
+        assert_non_null(strstr(jobs[i].last.error.message, "fake fault"));
+        failed++;
+      } else {
+        assert_whole(&jobs[i]);
+        finished++;
+      }
+      finish_job(&jobs[i]);
+    }
+  }
+  assert_true(finished > 10 && cancelled > 0 && failed < 10);
+
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
+static void random_schedules_keep_all_promises(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 12; seed++) {
+    fake_config config = PLAIN;
+    tn_kv_options kv = TN_KV_OPTIONS;
+    config.pages = seed % 3 == 0 ? 14 : seed % 3 == 1 ? 24 : 90;
+    config.max_rows = seed % 2 ? 64 : 17;
+    config.max_logits_rows = seed % 4 == 3 ? 3 : 64;
+    if (seed % 4 >= 2) {
+      config.group_count = 2;
+      config.windows[1] = 40;
+    }
+    if (seed % 5 == 4) config.windows[0] = 70;
+    if (seed % 4 == 1) kv.hash_mask = 1;
+    if (seed % 6 == 5) kv.prefix_cache = false;
+    random_schedule(seed, config, kv, 800);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_request_answers),
+      cmocka_unit_test(small_pool_finishes_all),
+      cmocka_unit_test(preempted_resumes_equal),
+      cmocka_unit_test(answers_to_one_prompt_share_pages),
+      cmocka_unit_test(salts_separate),
+      cmocka_unit_test(priority_goes_first),
+      cmocka_unit_test(cancel_ends_within_a_step),
+      cmocka_unit_test(late_request_ends_with_an_error),
+      cmocka_unit_test(prompt_too_long_is_refused),
+      cmocka_unit_test(one_failed_step_costs_nobody),
+      cmocka_unit_test(only_the_culprit_fails),
+      cmocka_unit_test(dead_device_fails_all_and_later_ones),
+      cmocka_unit_test(not_a_number_is_an_error_of_one),
+      cmocka_unit_test(random_schedules_keep_all_promises),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "device/cpu/driver.h"
 #include "device/faulty/driver.h"
 #include "device/reference/driver.h"
 #include "device/registry.h"
 
 const tn_driver *tn_builtin_driver(size_t index) {
-  static const tn_driver *(*const drivers[])(void) = {tn_reference_driver};
+  static const tn_driver *(*const drivers[])(void) = {tn_cpu_driver, tn_reference_driver};
   return index < TN_COUNT(drivers) ? drivers[index]() : NULL;
 }
 

@@ -14,7 +14,9 @@
 #include "base/os.h"
 #include "support/tiny_model.h"
 
-static const char *const specs[] = {"reference", "reference,private-memory=1", "faulty:reference,private-memory=1"};
+static const char *const specs[] = {"reference", "reference,private-memory=1", "faulty:reference,private-memory=1",
+                                    "cpu", "cpu,threads=3"};
+#define CPU 3 /* from here on devices with an order of arithmetic of their own */
 
 #define TOKENS 70
 static void make_tokens(int32_t *tokens) {
@@ -40,6 +42,15 @@ static void run_all(tiny_rig *rig, uint32_t chunk, float *logits) {
   }
 }
 
+static double squared_error(const float *got, const float *want, size_t count) {
+  double difference = 0, power = 0;
+  for (size_t i = 0; i < count; i++) {
+    difference += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+    power += (double)want[i] * (double)want[i];
+  }
+  return difference / power;
+}
+
 static void one_result_on_every_device_in_every_chunking(void **state) {
   (void)state;
   float first[TOKENS * TINY_VOCABULARY], logits[TOKENS * TINY_VOCABULARY];
@@ -49,6 +60,10 @@ static void one_result_on_every_device_in_every_chunking(void **state) {
     start(&rig, specs[s]);
     for (size_t c = 0; c < TN_COUNT(chunks); c++) {
       run_all(&rig, chunks[c], s + c ? logits : first);
+      if (s == CPU && c == 0) {
+        assert_true(squared_error(logits, first, TN_COUNT(first)) < 1e-9);
+        memcpy(first, logits, sizeof first);
+      }
       if (s + c) assert_memory_equal(logits, first, sizeof first);
     }
     tiny_finish_rig(&rig);
@@ -179,9 +194,10 @@ static void executions_that_make_no_sense_are_refused(void **state) {
                {token_outside, "op 0 (embed) failed"},
                {negative_token, "batch"},
                {sequence_outside, "batch"}};
-  for (int private = 0; private < 2; private ++) {
+  static const size_t devices[] = {0, 1, CPU};
+  for (size_t d = 0; d < TN_COUNT(devices); d++) {
     tiny_rig rig;
-    start(&rig, specs[private]);
+    start(&rig, specs[devices[d]]);
     for (size_t i = 0; i < TN_COUNT(wrong); i++) {
       const uint32_t first = 0;
       whole_step step = {.row = {3, {0}, 0, 1}, .sequence = {.row_count = 1}};
@@ -253,10 +269,9 @@ static int cancel(void *context, uint64_t done, uint64_t total) {
   return 1;
 }
 
-static void programs_that_make_no_sense_are_refused(void **state) {
-  (void)state;
+static void check_wrong_programs(const char *spec) {
   tiny_rig rig;
-  start(&rig, "reference");
+  start(&rig, spec);
   tn_error error = {0};
   assert_int_equal(prepare_again(&rig, NULL, &error), TN_OK);
   assert_int_equal(prepare_again(&rig, cancel, &error), TN_E_CANCELLED);
@@ -279,6 +294,12 @@ static void programs_that_make_no_sense_are_refused(void **state) {
   op->revision = 9;
   assert_int_not_equal(prepare_again(&rig, NULL, &error), TN_OK);
   tiny_finish_rig(&rig);
+}
+
+static void programs_that_make_no_sense_are_refused(void **state) {
+  (void)state;
+  check_wrong_programs("reference");
+  check_wrong_programs("cpu");
 }
 
 int main(void) {

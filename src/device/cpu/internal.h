@@ -1,0 +1,67 @@
+/* What the files of the cpu driver share. */
+#ifndef TENON_DEVICE_CPU_INTERNAL_H
+#define TENON_DEVICE_CPU_INTERNAL_H
+
+#include "base/os.h"
+#include "device/cpu/pool.h"
+#include "kernels/kernels.h"
+
+#define TN_CPU_ALIGNMENT 64u
+#define TN_CPU_MAX_THREADS 256u
+
+struct tn_device {
+  const tn_kernel_set *kernels;
+  tn_pool *pool;
+  tn_mutex *mutex; /* held while the pool works: queues of one device take turns */
+  uint32_t threads;
+  double peak_int8, peak_f32, peak_bytes; /* measured when first asked for; 0: not yet */
+  char error[256];
+};
+
+struct tn_buffer {
+  uint8_t *data;
+  uint64_t bytes;
+};
+
+struct tn_queue {
+  tn_device *device;
+};
+
+/* A program prepared. The arrays are by binding number. */
+struct tn_executable {
+  tn_device *device;
+  tn_program *program;
+  tn_tensor *weights;
+  uint64_t *page_bytes;
+  void **inputs, **outputs, **states; /* addresses of the execution that runs now */
+  uint8_t *workspace;
+  uint64_t workspace_bytes; /* for each worker */
+};
+
+/* Notes a line for last_error (device NULL: of this thread) and returns `status`. */
+__attribute__((format(printf, 3, 4))) tn_status tn_cpu_fail(tn_device *device, tn_status status, const char *format,
+                                                            ...);
+
+/* TN_OK when bytes [offset, offset + bytes) lie in the buffer; else notes it. */
+tn_status tn_cpu_inside(tn_device *device, const tn_buffer *buffer, uint64_t offset, uint64_t bytes);
+
+/* The kernel set to use: the best this processor has, or what TENON_CPU names. NULL with an error noted for this
+ * thread. */
+const tn_kernel_set *tn_cpu_choose_kernels(void);
+
+/* The driver's functions, by file: memory.c, */
+tn_status tn_cpu_alloc(tn_device *device, uint64_t bytes, tn_buffer **buffer);
+void tn_cpu_free(tn_device *device, tn_buffer *buffer);
+/* program.c, */
+tn_status tn_cpu_state_layout(tn_device *device, const tn_state_desc *desc, tn_state_layout *layout);
+tn_status tn_cpu_supports(tn_device *device, const tn_op_query *query);
+tn_status tn_cpu_prepare(tn_device *device, const tn_program *program, const tn_weight_binding *weights,
+                         uint32_t weight_count, tn_progress progress, void *progress_context,
+                         tn_executable **executable);
+void tn_cpu_release(tn_executable *executable);
+/* execute.c, */
+tn_status tn_cpu_execute(tn_queue *queue, tn_executable *executable, const tn_execution *execution);
+/* properties.c */
+tn_status tn_cpu_get(tn_device *device, const char *name, tn_property *value);
+
+#endif

@@ -1,0 +1,45 @@
+/* Which kernel set: the best the processor has, or the one TENON_CPU names. */
+#include <stdlib.h>
+#include <string.h>
+#include "device/cpu/internal.h"
+
+typedef struct choice {
+  const tn_kernel_set *(*set)(void);
+  bool (*present)(void);
+} choice;
+
+static bool always(void) {
+  return true;
+}
+
+#if defined(__x86_64__)
+static bool has_avx512vnni(void) {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+#endif
+
+/* Best first. */
+static const choice choices[] = {
+#if defined(__x86_64__)
+    {tn_kernel_set_avx512vnni, has_avx512vnni},
+#endif
+    {tn_kernel_set_portable, always},
+};
+
+const tn_kernel_set *tn_cpu_choose_kernels(void) {
+  const char *forced = getenv("TENON_CPU");
+  for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+    const tn_kernel_set *set = choices[i].set();
+    if (forced && *forced) {
+      if (strcmp(forced, set->name)) continue;
+      if (choices[i].present()) return set;
+      tn_cpu_fail(NULL, TN_E_UNSUPPORTED, "TENON_CPU asks for %s, which this processor doesn't have", set->name);
+      return NULL;
+    }
+    if (choices[i].present()) return set;
+  }
+  tn_cpu_fail(NULL, TN_E_INVALID, "TENON_CPU names %s, which is no instruction set built in", forced);
+  return NULL;
+}

@@ -1,0 +1,246 @@
+/* Packing: see pack.h. Every panel of 16 rows is made on its own, straight from the stored rows of the sources. */
+#include "device/cpu/pack.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "device/cpu/unpack.h"
+#include "tensor/decode.h"
+#include "tensor/half.h"
+
+#define ALIGNMENT 64u
+
+uint32_t tn_cpu_layout_kind(uint32_t dtype) {
+  switch (dtype) {
+    case TN_F32:
+    case TN_F64:
+    case TN_I8:
+    case TN_U8:
+    case TN_I16:
+    case TN_Q2_K: return TN_LAYOUT_F32;
+    case TN_F16:
+    case TN_F8_E4M3:
+    case TN_F8_E5M2: return TN_LAYOUT_F16;
+    case TN_BF16: return TN_LAYOUT_BF16;
+    case TN_Q4_0: return TN_LAYOUT_NIBBLE_D16;
+    case TN_Q4_1: return TN_LAYOUT_NIBBLE_DM16;
+    case TN_Q8_0:
+    case TN_Q5_0:
+    case TN_IQ4_NL: return TN_LAYOUT_BYTE_D16;
+    case TN_Q5_1: return TN_LAYOUT_BYTE_DM16;
+    case TN_Q4_K: return TN_LAYOUT_NIBBLE_DM32;
+    case TN_Q5_K: return TN_LAYOUT_BYTE_DM32;
+    case TN_Q3_K:
+    case TN_Q6_K:
+    case TN_IQ4_XS:
+    case TN_MXFP4:
+    case TN_MXFP6: return TN_LAYOUT_BYTE_HALVES;
+    default: return TN_LAYOUT_NONE;
+  }
+}
+
+#define MATRIX_USES (TN_USE_EMBED | TN_USE_LINEAR | TN_USE_LINEAR_Q8A | TN_USE_GATED)
+
+tn_status tn_cpu_weight_layout(const tn_weight_desc *desc, tn_weight_layout *layout, char *message, size_t capacity) {
+  uint32_t kind = tn_cpu_layout_kind(desc->dtype);
+  if (desc->uses == TN_USE_VECTOR) return tn_plain_layout(desc, layout);
+  if (!desc->uses || desc->uses & ~MATRIX_USES || desc->rank != 2 || kind == TN_LAYOUT_NONE) {
+    snprintf(message, capacity, "no layout for a weight of %s, rank %u, uses %#x", tn_dtype_name((tn_dtype)desc->dtype),
+             desc->rank, desc->uses);
+    return TN_E_UNSUPPORTED;
+  }
+  uint64_t rows = desc->dims[0], columns = desc->dims[1];
+  bool gated = (desc->uses & TN_USE_GATED) != 0;
+  if (!rows || !columns || rows > UINT32_MAX - 64 || columns > UINT32_MAX - 64 || (gated && rows % 2) ||
+      columns % tn_dtype_block_elements((tn_dtype)desc->dtype)) {
+    snprintf(message, capacity, "a weight of %s can't be [%llu,%llu]", tn_dtype_name((tn_dtype)desc->dtype),
+             (unsigned long long)rows, (unsigned long long)columns);
+    return TN_E_INVALID;
+  }
+  uint32_t id = kind | (gated ? TN_LAYOUT_GATED : 0);
+  tn_matrix matrix = tn_matrix_of(id, (uint32_t)rows, (uint32_t)columns);
+  *layout = (tn_weight_layout){.size = sizeof *layout, .id = id, .alignment = ALIGNMENT};
+  if (__builtin_mul_overflow(matrix.panel_bytes, (uint64_t)matrix.panels, &layout->bytes)) return TN_E_INVALID;
+  return TN_OK;
+}
+
+/* ---- checking sources ---- */
+
+static uint64_t view_row_limit(const tn_weight_source *s) {
+  return s->transposed ? s->cols : s->rows;
+}
+
+static bool rows_are_inside(const tn_weight_source *s) {
+  if (!s->row_map) return s->row_begin <= view_row_limit(s) && s->row_count <= view_row_limit(s) - s->row_begin;
+  for (uint64_t i = 0; i < s->row_count; i++)
+    if (s->row_map[i] >= view_row_limit(s)) return false;
+  return true;
+}
+
+/* Why source `s` can't be packed, or NULL. */
+static const char *source_fault(const tn_weight_desc *desc, const tn_weight_source *s, tn_status *status) {
+  uint64_t view_columns = s->transposed ? s->rows : s->cols;
+  *status = TN_E_INVALID;
+  if (!s->data || s->dtype >= TN_DTYPE_COUNT) return "has no data or no dtype";
+  size_t block = tn_dtype_block_elements((tn_dtype)s->dtype), row_bytes;
+  if (!tn_dtype_row_bytes((tn_dtype)s->dtype, s->cols, &row_bytes)) return "has rows that are not whole blocks";
+  if (s->into_row > desc->dims[0] || s->row_count > desc->dims[0] - s->into_row) return "has more rows than the weight";
+  if (s->col_count != desc->dims[1]) return "has other columns than the weight";
+  if (s->col_begin > view_columns || s->col_count > view_columns - s->col_begin) return "takes columns it doesn't have";
+  if (!rows_are_inside(s)) return "takes rows it doesn't have";
+  *status = TN_E_UNSUPPORTED;
+  if (s->add != 0.0f) return "adds to the values of a matrix";
+  if (tn_layout_shape_of(tn_cpu_layout_kind(desc->dtype)).step_bytes == 4 && !(s->transposed && block > 1))
+    return s->col_begin % block || s->col_count % block ? "cuts blocks apart" : NULL;
+  if (s->dtype != desc->dtype) return "has another dtype than the weight";
+  if (block > 1 && (s->transposed || s->col_begin % block)) return "cuts blocks apart";
+  return NULL;
+}
+
+/* ---- panels ---- */
+
+typedef struct pack_job {
+  const tn_weight_desc *desc;
+  const tn_weight_source *sources;
+  uint32_t source_count;
+  tn_matrix matrix;
+  tn_layout_shape shape;
+  uint8_t *to;
+} pack_job;
+
+/* Where the values of one row of the weight are stored; data NULL: nowhere, it is zero. */
+typedef struct stored_row {
+  const uint8_t *data; /* of its first value */
+  uint64_t step;       /* transposed: bytes from value to value, else 0 */
+  uint32_t dtype;
+} stored_row;
+
+static stored_row find_row(const pack_job *job, uint64_t row) {
+  for (uint32_t i = 0; i < job->source_count; i++) {
+    const tn_weight_source *s = &job->sources[i];
+    if (row < s->into_row || row - s->into_row >= s->row_count) continue;
+    uint64_t within = row - s->into_row, stored = s->row_map ? s->row_map[within] : s->row_begin + within;
+    uint64_t first = s->transposed ? s->col_begin : stored, second = s->transposed ? stored : s->col_begin;
+    uint64_t row_bytes = tn_row_bytes(s->dtype, s->cols);
+    const uint8_t *at = (const uint8_t *)s->data + first * row_bytes;
+    if (second) at += tn_row_bytes(s->dtype, second);
+    return (stored_row){at, s->transposed ? row_bytes : 0, s->dtype};
+  }
+  return (stored_row){0};
+}
+
+/* Columns decoded at a time: whole blocks of every format. */
+#define CHUNK 256u
+
+static void decode_values(const stored_row *row, uint32_t begin, uint32_t count, float *values) {
+  if (row->step) {
+    for (uint32_t k = 0; k < count; k++)
+      tn_decode_row((tn_dtype)row->dtype, row->data + (begin + k) * row->step, values + k, 1);
+  } else {
+    uint64_t skip = begin ? tn_row_bytes(row->dtype, begin) : 0;
+    tn_decode_row((tn_dtype)row->dtype, row->data + skip, values, count);
+  }
+}
+
+static void pack_floats(const pack_job *job, const stored_row rows[TN_PANEL_ROWS], uint8_t *panel) {
+  float values[TN_PANEL_ROWS][CHUNK];
+  for (uint32_t begin = 0; begin < job->matrix.columns; begin += CHUNK) {
+    uint32_t count = job->matrix.columns - begin < CHUNK ? job->matrix.columns - begin : CHUNK;
+    for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
+      if (rows[l].data)
+        decode_values(&rows[l], begin, count, values[l]);
+      else
+        memset(values[l], 0, count * sizeof(float));
+    }
+    for (uint32_t k = 0; k < count; k++) {
+      uint64_t at = (uint64_t)(begin + k) * TN_PANEL_ROWS;
+      for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
+        if (job->matrix.kind == TN_LAYOUT_F32)
+          ((float *)(void *)panel)[at + l] = values[l][k];
+        else if (job->matrix.kind == TN_LAYOUT_F16)
+          ((uint16_t *)(void *)panel)[at + l] = tn_f32_to_f16(values[l][k]);
+        else
+          ((uint16_t *)(void *)panel)[at + l] = tn_f32_to_bf16(values[l][k]);
+      }
+    }
+  }
+}
+
+/* Halves that need no decoding, only interleaving. */
+static void pack_halves(const pack_job *job, const stored_row rows[TN_PANEL_ROWS], uint8_t *panel) {
+  for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
+    uint16_t *to = (uint16_t *)(void *)panel + l;
+    uint64_t step = rows[l].step ? rows[l].step : 2;
+    for (uint32_t k = 0; rows[l].data && k < job->matrix.columns; k++)
+      memcpy(to + (uint64_t)k * TN_PANEL_ROWS, rows[l].data + k * step, 2);
+  }
+}
+
+/* One block of one lane: its quants, four bytes a vector, and its scales. */
+static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t lane, uint8_t *quants, uint8_t *scales) {
+  for (uint32_t v = 0; v < (job->shape.nibbles ? 4u : 8u); v++) memcpy(quants + v * 64 + lane * 4, block->q + v * 4, 4);
+  if (job->shape.scale_floats) {
+    memcpy(scales + lane * 4, &block->d, 4);
+    if (job->shape.minimum) memcpy(scales + 64 + lane * 4, &block->m, 4);
+    if (job->shape.halves) memcpy(scales + 64 + lane * 4, &block->second, 4);
+  } else {
+    memcpy(scales + lane * 2, &block->d16, 2);
+    if (job->shape.minimum) memcpy(scales + 32 + lane * 2, &block->m16, 2);
+  }
+}
+
+static void pack_blocks(const pack_job *job, const stored_row rows[TN_PANEL_ROWS], uint8_t *panel) {
+  for (uint32_t b = 0; b < job->matrix.columns / TN_BLOCK; b++) {
+    uint8_t *quants = panel + tn_layout_quants_at(job->shape, b), *scales = panel + tn_layout_scales_at(job->shape, b);
+    for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
+      if (!rows[l].data) continue;
+      tn_unpacked block;
+      tn_unpack_block(rows[l].dtype, rows[l].data, b, &block);
+      put_block(job, &block, l, quants, scales);
+    }
+  }
+}
+
+static void pack_panel(void *argument, uint32_t index, uint32_t worker) {
+  (void)worker;
+  const pack_job *job = argument;
+  const tn_matrix *m = &job->matrix;
+  uint32_t half = m->gated ? m->rows / 2 : m->rows;
+  uint32_t first = (m->gated ? index / 2 : index) * TN_PANEL_ROWS;
+  uint8_t *panel = job->to + index * m->panel_bytes;
+  stored_row rows[TN_PANEL_ROWS] = {0};
+  for (uint32_t l = 0; l < TN_PANEL_ROWS && first + l < half; l++)
+    rows[l] = find_row(job, (uint64_t)first + l + (m->gated && index % 2 ? half : 0));
+  memset(panel, 0, m->panel_bytes);
+  bool plain_halves = job->shape.step_bytes == 2 && (job->desc->dtype == TN_F16 || job->desc->dtype == TN_BF16);
+  if (plain_halves)
+    pack_halves(job, rows, panel);
+  else if (job->shape.step_bytes)
+    pack_floats(job, rows, panel);
+  else
+    pack_blocks(job, rows, panel);
+}
+
+tn_status tn_cpu_weight_pack(const tn_weight_desc *desc, const tn_weight_layout *layout,
+                             const tn_weight_source *sources, uint32_t source_count, void *to,
+                             const tn_parallel *parallel, char *message, size_t capacity) {
+  tn_weight_layout own;
+  tn_status status = tn_cpu_weight_layout(desc, &own, message, capacity);
+  if (status != TN_OK) return status;
+  if (own.id != layout->id || own.bytes != layout->bytes) {
+    snprintf(message, capacity, "layout %u of %llu bytes isn't the one of this weight (%u, %llu)", layout->id,
+             (unsigned long long)layout->bytes, own.id, (unsigned long long)own.bytes);
+    return TN_E_INVALID;
+  }
+  if (own.id == TN_LAYOUT_VECTOR) return tn_plain_pack(desc, sources, source_count, to);
+  for (uint32_t i = 0; i < source_count; i++) {
+    const char *fault = source_fault(desc, &sources[i], &status);
+    if (!fault) continue;
+    snprintf(message, capacity, "source %u of a weight %s", i, fault);
+    return status;
+  }
+  pack_job job = {.desc = desc, .sources = sources, .source_count = source_count, .to = to};
+  job.matrix = tn_matrix_of(own.id, (uint32_t)desc->dims[0], (uint32_t)desc->dims[1]);
+  job.shape = tn_layout_shape_of(job.matrix.kind);
+  parallel->run(parallel->context, pack_panel, &job, job.matrix.panels);
+  return TN_OK;
+}

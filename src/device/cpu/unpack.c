@@ -1,0 +1,169 @@
+/* Taking blocks apart (see unpack.h); tensor/blocks.h draws the formats. All of it is exact: products of a half and a
+ * small integer fit a float. */
+#include "device/cpu/unpack.h"
+
+#include <string.h>
+#include "tensor/blocks.h"
+#include "tensor/half.h"
+
+#define BYTE_OFFSET 128
+
+static const int8_t iq4_values[16] = {TN_IQ4_VALUES};
+
+/* Element i where byte j holds the elements j and j + 16. */
+static inline int nibble32(const uint8_t *qs, int i) {
+  return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
+}
+
+static void unpack_q5(const uint8_t *qs, uint32_t fifth, int offset, tn_unpacked *out) {
+  for (int i = 0; i < 32; i++) out->q[i] = (uint8_t)((nibble32(qs, i) | (int)(fifth >> i & 1) << 4) + offset);
+}
+
+static void unpack_iq4(const uint8_t *qs, tn_unpacked *out) {
+  for (int i = 0; i < 32; i++) out->q[i] = (uint8_t)(iq4_values[nibble32(qs, i)] + BYTE_OFFSET);
+}
+
+/* Twice the value of an E2M1 number. */
+static int e2m1_twice(int code) {
+  static const int8_t twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
+  return code & 8 ? -twice[code & 7] : twice[code & 7];
+}
+
+/* Eight times the value of an E2M3 number. */
+static int e2m3_eighths(int code) {
+  int e = code >> 3 & 3, m = code & 7, magnitude = e ? (8 + m) << (e - 1) : m;
+  return code & 32 ? -magnitude : magnitude;
+}
+
+static void unpack_mx(const tn_block_mxfp6 *b, int bits6, tn_unpacked *out) {
+  for (int i = 0; i < 32; i++) {
+    int code = nibble32(b->qs, i);
+    int value = bits6 ? e2m3_eighths(code | (b->qh[i % 8] >> 2 * (i / 8) & 3) << 4) : e2m1_twice(code);
+    out->q[i] = (uint8_t)(value + BYTE_OFFSET);
+  }
+  out->d = out->second = tn_e8m0_to_f32(b->e) * (bits6 ? 0.125f : 0.5f);
+}
+
+/* S and M of group g of Q4_K and Q5_K. */
+static void group_scales(const uint8_t *scales, int g, int *s, int *m) {
+  if (g < 4) {
+    *s = scales[g] & 63;
+    *m = scales[g + 4] & 63;
+  } else {
+    *s = (scales[g + 4] & 15) | scales[g - 4] >> 6 << 4;
+    *m = scales[g + 4] >> 4 | scales[g] >> 6 << 4;
+  }
+}
+
+/* Group g of Q4_K (qh NULL) and Q5_K. */
+static void unpack_k45(const uint8_t *qs, const uint8_t *qh, const uint8_t *scales, uint16_t d, uint16_t m, int g,
+                       tn_unpacked *out) {
+  uint8_t q[32];
+  int s, o;
+  for (int i = 0; i < 32; i++) {
+    uint8_t byte = qs[g / 2 * 32 + i];
+    q[i] = g % 2 ? byte >> 4 : byte & 15;
+    if (qh) q[i] = (uint8_t)(q[i] | (qh[i] >> g & 1) << 4);
+  }
+  if (qh) memcpy(out->q, q, 32);
+  for (int i = 0; !qh && i < 16; i++) out->q[i] = (uint8_t)(q[i] | q[i + 16] << 4);
+  group_scales(scales, g, &s, &o);
+  out->d = tn_f16_to_f32(d) * (float)s;
+  out->m = -(tn_f16_to_f32(m) * (float)o);
+}
+
+static void unpack_q6_k(const tn_block_q6_k *b, int g, tn_unpacked *out) {
+  float d = tn_f16_to_f32(b->d);
+  for (int i = 0; i < 32; i++) {
+    int half = g / 4, in_half = g % 4 * 32 + i;
+    uint8_t low = b->ql[64 * half + in_half % 64];
+    int high = b->qh[32 * half + i] >> 2 * (g % 4) & 3;
+    int q = (in_half / 64 ? low >> 4 : low & 15) | high << 4;
+    out->q[i] = (uint8_t)(q - 32 + BYTE_OFFSET);
+  }
+  out->d = d * (float)b->scales[2 * g];
+  out->second = d * (float)b->scales[2 * g + 1];
+}
+
+static float q3_scale(const tn_block_q3_k *b, int group16) {
+  int low = b->scales[group16 % 8] >> 4 * (group16 / 8) & 15;
+  int s = low | (b->scales[8 + group16 % 4] >> 2 * (group16 / 4) & 3) << 4;
+  return tn_f16_to_f32(b->d) * (float)(s - 32);
+}
+
+static void unpack_q3_k(const tn_block_q3_k *b, int g, tn_unpacked *out) {
+  for (int i = 0; i < 32; i++) {
+    int q = (b->qs[g / 4 * 32 + i] >> 2 * (g % 4) & 3) | (b->hmask[i] >> g & 1) << 2;
+    out->q[i] = (uint8_t)(q - 4 + BYTE_OFFSET);
+  }
+  out->d = q3_scale(b, 2 * g);
+  out->second = q3_scale(b, 2 * g + 1);
+}
+
+static void unpack_iq4_xs(const tn_block_iq4_xs *b, int g, tn_unpacked *out) {
+  int s = (b->scales_l[g / 2] >> 4 * (g % 2) & 15) | (b->scales_h >> 2 * g & 3) << 4;
+  unpack_iq4(b->qs + 16 * g, out);
+  out->d = out->second = tn_f16_to_f32(b->d) * (float)(s - 32);
+}
+
+void tn_unpack_block(uint32_t dtype, const uint8_t *row, uint32_t block, tn_unpacked *out) {
+  size_t elements = tn_dtype_block_elements((tn_dtype)dtype);
+  const void *at = row + 32 * (size_t)block / elements * tn_dtype_block_bytes((tn_dtype)dtype);
+  int g = (int)(block % 8);
+  switch (dtype) {
+    case TN_Q4_0: {
+      const tn_block_q4_0 *b = at;
+      memcpy(out->q, b->qs, 16);
+      out->d16 = b->d;
+      break;
+    }
+    case TN_Q4_1: {
+      const tn_block_q4_1 *b = at;
+      memcpy(out->q, b->qs, 16);
+      out->d16 = b->d;
+      out->m16 = b->m;
+      break;
+    }
+    case TN_Q8_0: {
+      const tn_block_q8_0 *b = at;
+      for (int i = 0; i < 32; i++) out->q[i] = (uint8_t)(b->qs[i] + BYTE_OFFSET);
+      out->d16 = b->d;
+      break;
+    }
+    case TN_Q5_0: {
+      const tn_block_q5_0 *b = at;
+      unpack_q5(b->qs, b->qh, BYTE_OFFSET - 16, out);
+      out->d16 = b->d;
+      break;
+    }
+    case TN_Q5_1: {
+      const tn_block_q5_1 *b = at;
+      unpack_q5(b->qs, b->qh, 0, out);
+      out->d16 = b->d;
+      out->m16 = b->m;
+      break;
+    }
+    case TN_IQ4_NL: {
+      const tn_block_iq4_nl *b = at;
+      unpack_iq4(b->qs, out);
+      out->d16 = b->d;
+      break;
+    }
+    case TN_Q4_K: {
+      const tn_block_q4_k *b = at;
+      unpack_k45(b->qs, NULL, b->scales, b->d, b->m, g, out);
+      break;
+    }
+    case TN_Q5_K: {
+      const tn_block_q5_k *b = at;
+      unpack_k45(b->qs, b->qh, b->scales, b->d, b->m, g, out);
+      break;
+    }
+    case TN_Q6_K: unpack_q6_k(at, g, out); break;
+    case TN_Q3_K: unpack_q3_k(at, g, out); break;
+    case TN_IQ4_XS: unpack_iq4_xs(at, g, out); break;
+    case TN_MXFP4: unpack_mx(at, 0, out); break;
+    case TN_MXFP6: unpack_mx(at, 1, out); break;
+    default: break;
+  }
+}

@@ -1,0 +1,19 @@
+/* Blocks of 32 columns of every integer format, taken apart into what the compute layouts store. */
+#ifndef TENON_DEVICE_CPU_UNPACK_H
+#define TENON_DEVICE_CPU_UNPACK_H
+
+#include <stdint.h>
+
+/* q: nibble layouts 16 bytes (low half column j, high half column j + 16), byte layouts 32; unsigned, the layout's
+ * offset included. Scales as the layout of the dtype has them: d16, m16 the stored halves, or d, m floats, or d and
+ * second floats for columns 0..15 and 16..31. */
+typedef struct tn_unpacked {
+  uint8_t q[32];
+  uint16_t d16, m16;
+  float d, m, second;
+} tn_unpacked;
+
+/* Columns 32 * block .. + 31 of the row of `dtype` at `row`; dtype is one whose layout is of blocks. */
+void tn_unpack_block(uint32_t dtype, const uint8_t *row, uint32_t block, tn_unpacked *out);
+
+#endif

@@ -1,0 +1,468 @@
+/* attention: causal softmax attention over pages of keys and values.
+ *
+ * The positions a row sees are cut in tiles of 256, counted from position 0 of its sequence. A tile on its own gives
+ *   m = max score, s = sum of exp(score - m), a[d] = sum of exp(score - m) v[d]     (positions in order)
+ * and is merged into the running (M, S, A), tiles in order: with N = max(M, m),
+ *   S = S exp(M - N) + s exp(m - N), A likewise, M = N
+ * (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018). So a row's result depends on its own
+ * positions alone. Positions that a row doesn't see are never touched for it, whatever lies in their slots.
+ *
+ * A task is some rows of one sequence times the query heads of one kv head: its queries share the loads of keys and
+ * values. When a step has few rows and long sequences, tasks are cut further into tiles, and merged afterwards in the
+ * same order. */
+#include "kernels/attention_tile.h"
+#include "kernels/page.h"
+#include "kernels/vector_math.h"
+
+#define TILE TN_ATTENTION_TILE
+#define TILE_PAGES (TILE / TN_PAGE_SLOTS)
+#define TASK_QUERIES 48u /* of a task: as many rows as fit */
+#define SPLIT_ROWS 2u    /* a step of at most so many rows may be cut into tiles */
+#define SPLIT_TILES 3u   /* if there are at least so many */
+
+typedef struct attention_job {
+  const tn_kernel_call *call;
+  const tn_attention_attributes *attributes;
+  tn_page page;
+  uint32_t ratio; /* query heads of a kv head */
+  uint32_t rows_a_task;
+  uint32_t tasks;          /* row runs of all sequences, times kv heads */
+  uint32_t tiles;          /* of the longest sequence */
+  uint64_t task_bytes;     /* of a worker's workspace: what a task needs; behind it are the partial results */
+  uint64_t partial_floats; /* of one query of one tile: max, sum, value_stride sums */
+} attention_job;
+
+/* What one task is about. */
+typedef struct attention_task {
+  const tn_sequence *sequence;
+  uint32_t first_row, rows, kv_head;
+} attention_task;
+
+/* Running result of one query, or the result of one tile. */
+typedef struct partial {
+  float max, sum;
+} partial;
+
+/* A worker's memory. */
+typedef struct task_space {
+  float *q;       /* [query groups][key_dim][queries of the group] */
+  float *weights; /* [TN_QUERIES][TILE] */
+  float *sums;    /* [TN_QUERIES][value_stride] */
+  partial *running;
+  float *totals; /* [TASK_QUERIES][value_stride] */
+} task_space;
+
+static uint32_t most_queries(uint32_t ratio) {
+  uint32_t rows = TASK_QUERIES / ratio ? TASK_QUERIES / ratio : 1;
+  return rows * ratio;
+}
+
+static uint64_t task_bytes(uint32_t ratio, uint32_t key_dim, uint32_t value_stride) {
+  uint64_t queries = most_queries(ratio);
+  uint64_t floats = queries * key_dim + TN_QUERIES * TILE + (uint64_t)TN_QUERIES * value_stride + queries * 2 +
+                    queries * value_stride;
+  return (floats * sizeof(float) + 64 * 5 + 63) / 64 * 64;
+}
+
+static uint64_t partial_floats(uint32_t value_stride) {
+  return (uint64_t)value_stride + 16;
+}
+
+uint64_t tn_attention_workspace(const tn_op_query *query, uint32_t context, uint32_t workers) {
+  const tn_attention_attributes *a = (const tn_attention_attributes *)query->attributes;
+  uint32_t stride = (a->value_dim + 15) / 16 * 16, tiles = (context + TILE - 1) / TILE;
+  uint64_t slots = (tiles + workers - 1) / workers;
+  uint64_t partials = workers > 1 ? slots * SPLIT_ROWS * a->heads * partial_floats(stride) * sizeof(float) : 0;
+  return task_bytes(a->heads / a->kv_heads, a->key_dim, stride) + partials;
+}
+
+static float *take(uint8_t **at, uint64_t floats) {
+  float *taken = (float *)(void *)*at;
+  *at += (floats * sizeof(float) + 63) / 64 * 64;
+  return taken;
+}
+
+static task_space space_of(const attention_job *job, uint32_t worker) {
+  uint8_t *at = (uint8_t *)job->call->workspace + worker * job->call->workspace_bytes;
+  uint64_t queries = most_queries(job->ratio), stride = job->page.value_stride;
+  task_space space;
+  space.q = take(&at, queries * job->page.key_dim);
+  space.weights = take(&at, TN_QUERIES * TILE);
+  space.sums = take(&at, TN_QUERIES * stride);
+  space.running = (partial *)(void *)take(&at, queries * 2);
+  space.totals = take(&at, queries * stride);
+  return space;
+}
+
+/* Where the result of query `query` (counted over rows and heads) in tile `tile` is kept: max, sum, then from the 16th
+ * float on the sums. */
+static float *partial_of(const attention_job *job, uint32_t query, uint32_t tile) {
+  uint32_t workers = job->call->parallel->workers;
+  uint8_t *base = (uint8_t *)job->call->workspace + (tile % workers) * job->call->workspace_bytes + job->task_bytes;
+  uint64_t at = (uint64_t)(tile / workers) * SPLIT_ROWS * job->attributes->heads + query;
+  return (float *)(void *)base + at * job->partial_floats;
+}
+
+static attention_task find_task(const attention_job *job, uint32_t index) {
+  const tn_batch *batch = job->call->batch;
+  attention_task task = {.kv_head = index % job->attributes->kv_heads};
+  uint32_t run = index / job->attributes->kv_heads;
+  for (uint32_t s = 0; s < batch->sequence_count; s++) {
+    const tn_sequence *sequence = &batch->sequences[s];
+    uint32_t runs = (sequence->row_count + job->rows_a_task - 1) / job->rows_a_task;
+    if (run < runs) {
+      uint32_t begin = run * job->rows_a_task, left = sequence->row_count - begin;
+      task.sequence = sequence;
+      task.first_row = sequence->first_row + begin;
+      task.rows = left < job->rows_a_task ? left : job->rows_a_task;
+      break;
+    }
+    run -= runs;
+  }
+  return task;
+}
+
+/* The first position that a row sees, and the one behind its last. */
+static void seen(const attention_job *job, const attention_task *task, uint32_t row, uint32_t *first, uint32_t *end) {
+  uint32_t window = job->attributes->window;
+  *end = task->sequence->kv_length + (row - task->sequence->first_row) + 1;
+  *first = window && *end > window ? *end - window : 0;
+}
+
+static const float *query_at(const attention_job *job, const attention_task *task, uint32_t query) {
+  uint32_t head = task->kv_head * job->ratio + query % job->ratio;
+  return tn_floats(&job->call->inputs[0], task->first_row + query / job->ratio) + (uint64_t)head * job->page.key_dim;
+}
+
+/* Groups of TN_QUERIES queries, each [key_dim][queries]. */
+static void gather_queries(const attention_job *job, const attention_task *task, float *q) {
+  uint32_t count = task->rows * job->ratio;
+  for (uint32_t first = 0; first < count; first += TN_QUERIES) {
+    uint32_t queries = count - first < TN_QUERIES ? count - first : TN_QUERIES;
+    for (uint32_t i = 0; i < queries; i++) {
+      const float *from = query_at(job, task, first + i);
+      for (uint32_t d = 0; d < job->page.key_dim; d++) q[d * queries + i] = from[d];
+    }
+    q += queries * job->page.key_dim;
+  }
+}
+
+#define QUERY_CASE(n, call) \
+  case n:                   \
+    call;                   \
+    break;
+#if TN_FLOAT_ROWS > 2
+#define QUERY_CASES(call) \
+  QUERY_CASE(1, call(1))  \
+  QUERY_CASE(2, call(2)) QUERY_CASE(3, call(3)) QUERY_CASE(4, call(4)) QUERY_CASE(5, call(5)) QUERY_CASE(6, call(6))
+#else
+#define QUERY_CASES(call) QUERY_CASE(1, call(1)) QUERY_CASE(2, call(2))
+#endif
+
+#define SCORE_FUNCTION(name, dtype)                                                                                \
+  static void name(uint32_t queries, const uint8_t *const *keys, uint32_t pages, uint32_t key_dim, const float *q, \
+                   float *scores) {                                                                                \
+    if (pages == 2 && queries == 1) {                                                                              \
+      tn_score(1, 2, dtype, keys, key_dim, q, scores);                                                             \
+      return;                                                                                                      \
+    }                                                                                                              \
+    if (pages == 2 && queries == 2) {                                                                              \
+      tn_score(2, 2, dtype, keys, key_dim, q, scores);                                                             \
+      return;                                                                                                      \
+    }                                                                                                              \
+    for (uint32_t p = 0; p < pages; p++) {                                                                         \
+      switch (queries) { QUERY_CASES(SCORE_CALL_##name) }                                                          \
+    }                                                                                                              \
+  }
+#define SCORE_CALL_score_f32(n) tn_score(n, 1, TN_F32, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
+#define SCORE_CALL_score_f16(n) tn_score(n, 1, TN_F16, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
+#define SCORE_CALL_score_bf16(n) tn_score(n, 1, TN_BF16, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
+SCORE_FUNCTION(score_f32, TN_F32)
+SCORE_FUNCTION(score_f16, TN_F16)
+SCORE_FUNCTION(score_bf16, TN_BF16)
+
+/* All vectors of the values' dimension, as many at once as registers allow. */
+#define WEIGH_FUNCTION(name, dtype)                                                                         \
+  static void name(uint32_t queries, const uint8_t *values, uint32_t stride, uint32_t begin, uint32_t end,  \
+                   const float *weights, float *sums) {                                                     \
+    for (uint32_t d = 0; d < stride;) {                                                                     \
+      uint32_t left = (stride - d) / TN_LANES, vectors = queries <= 2 && left >= 4 ? 4 : left >= 2 ? 2 : 1; \
+      const uint8_t *from = values + (uint64_t)d * (dtype == TN_F32 ? 4 : 2);                               \
+      switch (queries * 8 + vectors) { WEIGH_CASES(dtype) }                                                 \
+      d += vectors * TN_LANES;                                                                              \
+    }                                                                                                       \
+  }
+#define WEIGH_CASE(n, v, dtype)                                                 \
+  case n * 8 + v:                                                               \
+    tn_weigh(n, v, dtype, from, stride, begin, end, weights, sums + d, stride); \
+    break;
+#if TN_FLOAT_ROWS > 2
+#define WEIGH_CASES(dtype)                                                                                \
+  WEIGH_CASE(1, 1, dtype)                                                                                 \
+  WEIGH_CASE(1, 2, dtype) WEIGH_CASE(1, 4, dtype) WEIGH_CASE(2, 1, dtype) WEIGH_CASE(2, 2, dtype)         \
+      WEIGH_CASE(2, 4, dtype) WEIGH_CASE(3, 1, dtype) WEIGH_CASE(3, 2, dtype) WEIGH_CASE(4, 1, dtype)     \
+          WEIGH_CASE(4, 2, dtype) WEIGH_CASE(5, 1, dtype) WEIGH_CASE(5, 2, dtype) WEIGH_CASE(6, 1, dtype) \
+              WEIGH_CASE(6, 2, dtype)
+#else
+#define WEIGH_CASES(dtype)                                                                        \
+  WEIGH_CASE(1, 1, dtype)                                                                         \
+  WEIGH_CASE(1, 2, dtype) WEIGH_CASE(1, 4, dtype) WEIGH_CASE(2, 1, dtype) WEIGH_CASE(2, 2, dtype) \
+      WEIGH_CASE(2, 4, dtype)
+#endif
+WEIGH_FUNCTION(weigh_f32, TN_F32)
+WEIGH_FUNCTION(weigh_f16, TN_F16)
+WEIGH_FUNCTION(weigh_bf16, TN_BF16)
+
+/* Scores [begin, end) of one query become weights relative to their maximum; the rest of their vectors becomes 0. */
+static partial soften(const tn_attention_attributes *a, float *scores, uint32_t begin, uint32_t end) {
+  const vf scale = vf_set1(a->scale), cap = vf_set1(a->softcap), least = vf_set1(-TN_INFINITY);
+  uint32_t first = begin / TN_LANES * TN_LANES;
+  vf largest = least;
+  for (uint32_t i = first; i < end; i += TN_LANES) {
+    vf score = vf_mul(vf_load(scores + i), scale);
+    if (a->softcap > 0.0f) score = vf_mul(cap, tn_tanhs(vf_div(score, cap)));
+    if (i < begin) score = vf_select(vi_first(begin - i), least, score);
+    if (end - i < TN_LANES) score = vf_select(vi_first(end - i), score, least);
+    largest = vf_max(score, largest);
+    vf_store(scores + i, score);
+  }
+  partial result = {.max = vf_largest(largest)};
+  const vf max = vf_set1(result.max);
+  vf sum = vf_zero();
+  for (uint32_t i = first; i < end; i += TN_LANES) {
+    vf weight = tn_exps(vf_sub(vf_load(scores + i), max));
+    sum = vf_add(sum, weight);
+    vf_store(scores + i, weight);
+  }
+  result.sum = vf_sum(sum);
+  return result;
+}
+
+/* One group of queries in one tile. begin[i] .. end[i]: the positions, counted within the tile, that query i sees. */
+typedef struct tile_run {
+  uint32_t queries, begin[TN_QUERIES], end[TN_QUERIES];
+  const uint8_t *keys[TILE_PAGES], *values[TILE_PAGES];
+  uint32_t first_page, end_page; /* that any query sees */
+} tile_run;
+
+static void score_tile(const attention_job *job, const tile_run *run, const float *q, float *weights) {
+  for (uint32_t p = run->first_page; p < run->end_page;) {
+    uint32_t pages = run->end_page - p >= 2 ? 2 : 1;
+    float *to = weights + p * TN_PAGE_SLOTS;
+    if (job->page.dtype == TN_F16)
+      score_f16(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
+    else if (job->page.dtype == TN_BF16)
+      score_bf16(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
+    else
+      score_f32(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
+    p += pages;
+  }
+}
+
+/* Adds positions [begin, end) of the tile for `queries` queries from `first` on. */
+static void weigh_range(const attention_job *job, const tile_run *run, uint32_t first, uint32_t queries, uint32_t begin,
+                        uint32_t end, const float *weights, float *sums) {
+  uint32_t stride = job->page.value_stride;
+  sums += first * stride;
+  while (begin < end) {
+    uint32_t p = begin / TN_PAGE_SLOTS, page_end = (p + 1) * TN_PAGE_SLOTS, stop = end < page_end ? end : page_end;
+    uint32_t from = begin - p * TN_PAGE_SLOTS, to = stop - p * TN_PAGE_SLOTS;
+    const float *w = weights + first * TILE + p * TN_PAGE_SLOTS;
+    if (job->page.dtype == TN_F16)
+      weigh_f16(queries, run->values[p], stride, from, to, w, sums);
+    else if (job->page.dtype == TN_BF16)
+      weigh_bf16(queries, run->values[p], stride, from, to, w, sums);
+    else
+      weigh_f32(queries, run->values[p], stride, from, to, w, sums);
+    begin = stop;
+  }
+}
+
+/* The weighted sums of values: first what only some queries see at the front, then what all see together, then what
+ * only some see at the back; for each query that is its own positions in order. */
+static void weigh_tile(const attention_job *job, const tile_run *run, const float *weights, float *sums) {
+  uint32_t begin = 0, end = TILE;
+  for (uint32_t i = 0; i < run->queries; i++) {
+    if (run->begin[i] > begin) begin = run->begin[i];
+    if (run->end[i] < end) end = run->end[i];
+  }
+  bool together = begin < end;
+  for (uint32_t i = 0; i < run->queries; i++)
+    weigh_range(job, run, i, 1, run->begin[i], together ? begin : run->end[i], weights, sums);
+  if (!together) return;
+  weigh_range(job, run, 0, run->queries, begin, end, weights, sums);
+  for (uint32_t i = 0; i < run->queries; i++) weigh_range(job, run, i, 1, end, run->end[i], weights, sums);
+}
+
+static void merge(partial *total, float *totals, const partial *part, const float *sums, uint32_t count) {
+  float max = part->max > total->max ? part->max : total->max;
+  float keep = tn_exp(total->max - max), add = tn_exp(part->max - max);
+  const vf kept = vf_set1(keep), added = vf_set1(add);
+  for (uint32_t d = 0; d < count; d += TN_LANES)
+    vf_store(totals + d, vf_add(vf_mul(vf_load(totals + d), kept), vf_mul(vf_load(sums + d), added)));
+  total->sum = total->sum * keep + part->sum * add;
+  total->max = max;
+}
+
+/* Queries first .. of the task in one tile: results in parts[] and space->sums. False when none of them sees any of it.
+ */
+static bool run_tile(const attention_job *job, const attention_task *task, const task_space *space, uint32_t first,
+                     uint32_t queries, uint32_t tile, partial *parts, tile_run *run) {
+  const tn_batch *batch = job->call->batch;
+  const tn_page *page = &job->page;
+  uint32_t base = tile * TILE, lowest = TILE, highest = 0;
+  run->queries = queries;
+  for (uint32_t i = 0; i < queries; i++) {
+    uint32_t begin, end;
+    seen(job, task, task->first_row + (first + i) / job->ratio, &begin, &end);
+    run->begin[i] = begin > base ? (begin - base < TILE ? begin - base : TILE) : 0;
+    run->end[i] = end > base ? (end - base < TILE ? end - base : TILE) : 0;
+    if (run->begin[i] >= run->end[i])
+      run->begin[i] = run->end[i] = 0;
+    else if (run->begin[i] < lowest)
+      lowest = run->begin[i];
+    if (run->end[i] > highest) highest = run->end[i];
+  }
+  if (!highest) return false;
+  run->first_page = lowest / TN_PAGE_SLOTS;
+  run->end_page = (highest + TN_PAGE_SLOTS - 1) / TN_PAGE_SLOTS;
+  const uint32_t *pages = batch->pages + task->sequence->pages[job->attributes->group] + tile * TILE_PAGES;
+  for (uint32_t p = run->first_page; p < run->end_page; p++) {
+    const uint8_t *memory = tn_row_at(&job->call->inputs[1], pages[p]);
+    run->keys[p] = memory + task->kv_head * page->key_head * page->element_bytes;
+    run->values[p] = memory + (page->values + task->kv_head * page->value_head) * page->element_bytes;
+  }
+  score_tile(job, run, space->q + (uint64_t)first * page->key_dim, space->weights);
+  for (uint32_t i = 0; i < queries; i++)
+    if (run->end[i]) parts[i] = soften(job->attributes, space->weights + i * TILE, run->begin[i], run->end[i]);
+  for (uint32_t d = 0; d < queries * page->value_stride; d += TN_LANES) vf_store(space->sums + d, vf_zero());
+  weigh_tile(job, run, space->weights, space->sums);
+  return true;
+}
+
+/* y = totals / sum, with the head's sink in the denominator where there is one. */
+static void finish(const attention_job *job, uint32_t row, uint32_t head, const partial *total, const float *totals) {
+  const tn_tensor *sinks = tn_input(job->call, 2);
+  float keep = 1.0f, sum = total->sum;
+  if (sinks) {
+    float sink = ((const float *)sinks->data)[head], max = sink > total->max ? sink : total->max;
+    keep = tn_exp(total->max - max);
+    sum = sum * keep + tn_exp(sink - max);
+  }
+  uint32_t value_dim = job->page.value_dim;
+  float *y = tn_floats(&job->call->outputs[0], row) + (uint64_t)head * value_dim;
+  for (uint32_t d = 0; d < value_dim; d += TN_LANES)
+    tn_store_some(y + d, value_dim - d, vf_div(vf_mul(vf_load(totals + d), vf_set1(keep)), vf_set1(sum)));
+}
+
+static void start_running(partial *running, float *totals, uint64_t queries, uint32_t stride) {
+  for (uint64_t i = 0; i < queries; i++) running[i] = (partial){.max = -TN_INFINITY};
+  for (uint64_t d = 0; d < queries * stride; d += TN_LANES) vf_store(totals + d, vf_zero());
+}
+
+/* The tiles that a task sees: [*begin, *end). */
+static void task_tiles(const attention_job *job, const attention_task *task, uint32_t *begin, uint32_t *end) {
+  uint32_t first, last, ignored;
+  seen(job, task, task->first_row, &first, &ignored);
+  seen(job, task, task->first_row + task->rows - 1, &ignored, &last);
+  *begin = first / TILE;
+  *end = (last + TILE - 1) / TILE;
+}
+
+/* A whole task: all its tiles, merged as they come. */
+static void run_task(void *argument, uint32_t index, uint32_t worker) {
+  const attention_job *job = (const attention_job *)argument;
+  attention_task task = find_task(job, index);
+  task_space space = space_of(job, worker);
+  uint32_t queries = task.rows * job->ratio, stride = job->page.value_stride, begin, end;
+  gather_queries(job, &task, space.q);
+  start_running(space.running, space.totals, queries, stride);
+  task_tiles(job, &task, &begin, &end);
+  for (uint32_t tile = begin; tile < end; tile++) {
+    for (uint32_t first = 0; first < queries; first += TN_QUERIES) {
+      uint32_t group = queries - first < TN_QUERIES ? queries - first : TN_QUERIES;
+      partial parts[TN_QUERIES];
+      tile_run run;
+      if (!run_tile(job, &task, &space, first, group, tile, parts, &run)) continue;
+      for (uint32_t i = 0; i < group; i++)
+        if (run.end[i])
+          merge(&space.running[first + i], space.totals + (first + i) * stride, &parts[i], space.sums + i * stride,
+                stride);
+    }
+  }
+  for (uint32_t i = 0; i < queries; i++)
+    finish(job, task.first_row + i / job->ratio, task.kv_head * job->ratio + i % job->ratio, &space.running[i],
+           space.totals + i * stride);
+}
+
+/* One tile of one task, its results kept for merge_query; a max of -infinity and a sum of 0 where nothing is seen. */
+static void run_split(void *argument, uint32_t index, uint32_t worker) {
+  const attention_job *job = (const attention_job *)argument;
+  uint32_t tile = index / job->tasks, stride = job->page.value_stride;
+  attention_task task = find_task(job, index % job->tasks);
+  task_space space = space_of(job, worker);
+  uint32_t queries = task.rows * job->ratio;
+  gather_queries(job, &task, space.q);
+  for (uint32_t first = 0; first < queries; first += TN_QUERIES) {
+    uint32_t group = queries - first < TN_QUERIES ? queries - first : TN_QUERIES;
+    partial parts[TN_QUERIES];
+    tile_run run;
+    bool any = run_tile(job, &task, &space, first, group, tile, parts, &run);
+    for (uint32_t i = 0; i < group; i++) {
+      uint32_t row = task.first_row + (first + i) / job->ratio,
+               head = task.kv_head * job->ratio + (first + i) % job->ratio;
+      float *kept = partial_of(job, row * job->attributes->heads + head, tile);
+      bool sees = any && run.end[i];
+      kept[0] = sees ? parts[i].max : -TN_INFINITY;
+      kept[1] = sees ? parts[i].sum : 0.0f;
+      for (uint32_t d = 0; sees && d < stride; d += TN_LANES)
+        vf_store(kept + 16 + d, vf_load(space.sums + i * stride + d));
+    }
+  }
+}
+
+/* Merges the tiles of one query of a split step. */
+static void merge_query(void *argument, uint32_t index, uint32_t worker) {
+  const attention_job *job = (const attention_job *)argument;
+  task_space space = space_of(job, worker);
+  uint32_t stride = job->page.value_stride;
+  start_running(space.running, space.totals, 1, stride);
+  for (uint32_t tile = 0; tile < job->tiles; tile++) {
+    const float *kept = partial_of(job, index, tile);
+    partial part = {kept[0], kept[1]};
+    if (part.sum != 0.0f) merge(space.running, space.totals, &part, kept + 16, stride);
+  }
+  finish(job, index / job->attributes->heads, index % job->attributes->heads, space.running, space.totals);
+}
+
+static void count_tasks(attention_job *job) {
+  const tn_batch *batch = job->call->batch;
+  uint32_t runs = 0, longest = 0;
+  for (uint32_t s = 0; s < batch->sequence_count; s++) {
+    const tn_sequence *sequence = &batch->sequences[s];
+    uint32_t length = sequence->kv_length + sequence->row_count;
+    runs += (sequence->row_count + job->rows_a_task - 1) / job->rows_a_task;
+    if (length > longest) longest = length;
+  }
+  job->tasks = runs * job->attributes->kv_heads;
+  job->tiles = (longest + TILE - 1) / TILE;
+}
+
+tn_status tn_attention(const tn_kernel_call *call) {
+  const tn_attention_attributes *a = (const tn_attention_attributes *)call->attributes;
+  const tn_batch *batch = call->batch;
+  attention_job job = {.call = call, .attributes = a, .ratio = a->heads / a->kv_heads};
+  if (!tn_page_of(&job.page, call->inputs[1].dtype, a->kv_heads, a->key_dim, a->value_dim)) return TN_E_UNSUPPORTED;
+  job.rows_a_task = most_queries(job.ratio) / job.ratio;
+  job.task_bytes = task_bytes(job.ratio, a->key_dim, job.page.value_stride);
+  job.partial_floats = partial_floats(job.page.value_stride);
+  count_tasks(&job);
+  uint64_t work = (uint64_t)batch->row_count * a->heads * (a->key_dim + a->value_dim) * batch->context / 16;
+  if (batch->row_count <= SPLIT_ROWS && job.tiles >= SPLIT_TILES && call->parallel->workers > 1) {
+    tn_share(call, run_split, &job, job.tasks * job.tiles, work);
+    tn_share(call, merge_query, &job, batch->row_count * a->heads, work / 64);
+  } else {
+    tn_share(call, run_task, &job, job.tasks, work);
+  }
+  return TN_OK;
+}

@@ -1,0 +1,166 @@
+/* What the kernel files of one instruction set share. Every name that is not static carries the set's name. */
+#ifndef TENON_KERNELS_INTERNAL_H
+#define TENON_KERNELS_INTERNAL_H
+
+#include "kernels/kernels.h"
+#include "kernels/layout.h"
+#include "kernels/simd/simd.h"
+
+#define tn_linear TN_FOR_ISA(tn_linear)
+#define tn_linear_workspace TN_FOR_ISA(tn_linear_workspace)
+#define tn_tile_blocks TN_FOR_ISA(tn_tile_blocks)
+#define tn_tile_floats TN_FOR_ISA(tn_tile_floats)
+#define tn_slab_blocks TN_FOR_ISA(tn_slab_blocks)
+#define tn_slab_floats TN_FOR_ISA(tn_slab_floats)
+#define tn_finish_tile TN_FOR_ISA(tn_finish_tile)
+#define tn_widen_block TN_FOR_ISA(tn_widen_block)
+#define tn_embed TN_FOR_ISA(tn_embed)
+#define tn_norm TN_FOR_ISA(tn_norm)
+#define tn_quantise TN_FOR_ISA(tn_quantise)
+#define tn_add TN_FOR_ISA(tn_add)
+#define tn_mul TN_FOR_ISA(tn_mul)
+#define tn_activate TN_FOR_ISA(tn_activate)
+#define tn_scale TN_FOR_ISA(tn_scale)
+#define tn_softcap TN_FOR_ISA(tn_softcap)
+#define tn_slice TN_FOR_ISA(tn_slice)
+#define tn_concat TN_FOR_ISA(tn_concat)
+#define tn_select_rows TN_FOR_ISA(tn_select_rows)
+#define tn_rope_table TN_FOR_ISA(tn_rope_table)
+#define tn_rope TN_FOR_ISA(tn_rope)
+#define tn_kv_write TN_FOR_ISA(tn_kv_write)
+#define tn_attention TN_FOR_ISA(tn_attention)
+#define tn_attention_workspace TN_FOR_ISA(tn_attention_workspace)
+#define tn_norm_workspace TN_FOR_ISA(tn_norm_workspace)
+#define tn_quantise_row TN_FOR_ISA(tn_quantise_row)
+#define tn_share_rows TN_FOR_ISA(tn_share_rows)
+#define tn_spin_int8 TN_FOR_ISA(tn_spin_int8)
+#define tn_spin_f32 TN_FOR_ISA(tn_spin_f32)
+#define tn_spin_read TN_FOR_ISA(tn_spin_read)
+
+/* ---- linear ---- */
+
+/* Activations of up to TN_TILE_ROWS rows, rearranged so that a tile kernel finds everything at fixed distances.
+ * For block layouts, per block of 32 columns (R rows):
+ *   int8 q[R][32]; float scale[R]; then what the format needs beside them:
+ *   an offset: int32 start[R] = -offset * sum of q (two arrays with halves); a minimum: float term[R] = scale * sum.
+ * For float layouts: float x[K][R]. */
+#define TN_SLAB_BLOCK_BYTES(rows) ((uint64_t)(rows)*44u)
+
+/* Fills a slab from `rows` q8a rows. */
+void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
+                    tn_layout_shape shape);
+/* Fills a float slab from f32 or q8a rows. */
+void tn_slab_floats(float *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns, uint32_t dtype);
+
+/* One panel of a block layout against a slab of `rows` <= TN_TILE_ROWS rows: out[rows][16]. Per block of 32 columns,
+ * in order: acc = fma(exact integer dot, d * scale, acc), then acc = fma(m, term, acc) where there is a minimum. */
+void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *slab, uint32_t rows, float *out);
+
+/* `panels` (at most TN_MAX_TILE_PANELS) neighbouring panels of any layout against a float slab of `rows` <=
+ * TN_FLOAT_ROWS rows: out[panels][rows][16]. Per column, in order: acc = fma(weight, x, acc). */
+#define TN_MAX_TILE_PANELS 4u
+void tn_tile_floats(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows,
+                    float *out);
+
+/* The values of one block of 32 columns of a panel of a block layout: values[32][16]. */
+void tn_widen_block(const tn_matrix *matrix, const uint8_t *panel, uint32_t block, float *values);
+
+/* What happens to a product before it is stored. */
+typedef struct tn_epilogue {
+  uint32_t activation;
+  bool gated;
+  float scale;
+  const float *bias; /* NULL: none; gated: gate's, then value's */
+  const uint8_t *residual;
+  uint64_t residual_bytes; /* of a row */
+  uint32_t columns;        /* N */
+  uint32_t output_count;
+  struct {
+    uint8_t *data;
+    uint64_t row_bytes;
+    uint32_t begin, end; /* columns of the product */
+  } outputs[TN_MAX_OPERANDS];
+} tn_epilogue;
+
+/* Stores a tile: rows first_row .. first_row + rows - 1, columns column .. column + 15 (as many as there are). */
+void tn_finish_tile(const tn_epilogue *epilogue, const float *tile, const float *gated_value, uint32_t first_row,
+                    uint32_t rows, uint32_t column);
+
+/* ---- kernels of the table, and the workspace of those that need one ---- */
+tn_status tn_linear(const tn_kernel_call *call);
+tn_status tn_embed(const tn_kernel_call *call);
+tn_status tn_norm(const tn_kernel_call *call);
+tn_status tn_quantise(const tn_kernel_call *call);
+tn_status tn_add(const tn_kernel_call *call);
+tn_status tn_mul(const tn_kernel_call *call);
+tn_status tn_activate(const tn_kernel_call *call);
+tn_status tn_scale(const tn_kernel_call *call);
+tn_status tn_softcap(const tn_kernel_call *call);
+tn_status tn_slice(const tn_kernel_call *call);
+tn_status tn_concat(const tn_kernel_call *call);
+tn_status tn_select_rows(const tn_kernel_call *call);
+tn_status tn_rope_table(const tn_kernel_call *call);
+tn_status tn_rope(const tn_kernel_call *call);
+tn_status tn_kv_write(const tn_kernel_call *call);
+tn_status tn_attention(const tn_kernel_call *call);
+uint64_t tn_linear_workspace(const tn_op_query *query);
+uint64_t tn_norm_workspace(const tn_op_query *query);
+uint64_t tn_attention_workspace(const tn_op_query *query, uint32_t context, uint32_t workers);
+
+/* ---- peaks ---- */
+uint64_t tn_spin_int8(uint64_t rounds, int32_t *sink);
+uint64_t tn_spin_f32(uint64_t rounds, float *sink);
+void tn_spin_read(const void *data, uint64_t bytes, int32_t *sink);
+
+/* Row r of a tensor. */
+TN_INLINE uint8_t *tn_row_at(const tn_tensor *tensor, uint64_t row) {
+  return (uint8_t *)tensor->data + row * tensor->row_bytes;
+}
+
+/* Columns, and rows, of an operand seen as a matrix. */
+TN_INLINE uint32_t tn_columns(const tn_tensor *tensor) {
+  return tensor->dims[tensor->rank - 1];
+}
+TN_INLINE uint32_t tn_rows(const tn_tensor *tensor) {
+  return tensor->rank > 1 ? tensor->dims[0] : 1;
+}
+TN_INLINE float *tn_floats(const tn_tensor *tensor, uint64_t row) {
+  return (float *)(void *)tn_row_at(tensor, row);
+}
+/* Input `index` of a call, NULL where it is absent. */
+TN_INLINE const tn_tensor *tn_input(const tn_kernel_call *call, uint32_t index) {
+  return index < call->input_count && call->inputs[index].data ? &call->inputs[index] : NULL;
+}
+/* 16 values, or as many as are left. */
+TN_INLINE vf tn_load_some(const float *from, uint32_t left) {
+  return left >= TN_LANES ? vf_load(from) : vf_load_part(from, left);
+}
+TN_INLINE void tn_store_some(float *to, uint32_t left, vf x) {
+  if (left >= TN_LANES)
+    vf_store(to, x);
+  else
+    vf_store_part(to, left, x);
+}
+
+/* Quantises one row of floats to q8a, as the reference kernel does (kernels/quantise.c). */
+void tn_quantise_row(const float *x, uint32_t columns, void *row);
+
+/* ---- sharing work ---- */
+
+/* Runs body over [0, count) on the call's workers; `work` is a rough count of elementary operations, and little work
+ * isn't worth waking anybody. */
+#define TN_WORTH_SHARING 40000u
+TN_INLINE void tn_share(const tn_kernel_call *call, void (*body)(void *argument, uint32_t index, uint32_t worker),
+                        void *argument, uint32_t count, uint64_t work) {
+  if (count > 1 && work > TN_WORTH_SHARING && call->parallel->workers > 1) {
+    call->parallel->run(call->parallel->context, body, argument, count);
+  } else {
+    for (uint32_t i = 0; i < count; i++) body(argument, i, 0);
+  }
+}
+
+/* Runs each(call, row, worker) for every row, `work` operations a row, a run of rows at a time. */
+typedef void tn_row_body(const tn_kernel_call *call, uint32_t row, uint32_t worker);
+void tn_share_rows(const tn_kernel_call *call, tn_row_body *each, uint32_t rows, uint64_t work);
+
+#endif

@@ -1,0 +1,131 @@
+/* Compute layouts: how the fast kernels want weight matrices stored.
+ *
+ * A matrix [N rows (output features), K columns] is cut into panels of 16 rows (the last one padded with zero rows),
+ * and a panel's values are interleaved so that one vector holds one step along K of all 16 rows: lane l is row l.
+ *
+ * Float layouts (F32, F16, BF16): K steps of 16 values.
+ *
+ *     step k:  | row 0, k | row 1, k | ... | row 15, k |
+ *
+ * Block layouts: blocks of 32 columns, the scales in front of the quants, so that a panel is read from its begin to its
+ * end. Where the scales of a block take 32 bytes, two blocks share a line of them:
+ *
+ *     | scales, 64 or 128 bytes | quants |
+ *     | scales of b, 32 bytes | scales of b + 1 | quants of b | quants of b + 1 |     (the last one may be alone)
+ *
+ * A nibble block is 4 vectors of 64 bytes, a byte block 8. `q` is unsigned; the value is (q - offset) * d, or q * d +
+ * m.
+ *
+ *     nibbles, vector v < 4, lane l:  bits  0-3   k = 4v      bits  4-7   k = 16 + 4v
+ *                                     bits  8-11  k = 4v + 1  bits 12-15  k = 16 + 4v + 1
+ *                                     bits 16-19  k = 4v + 2  bits 20-23  k = 16 + 4v + 2
+ *                                     bits 24-27  k = 4v + 3  bits 28-31  k = 16 + 4v + 3
+ *     bytes, vector v < 8, lane l:    byte j      k = 4v + j
+ *     scales of a block:              16 d, then 16 m where there are (f16 or f32);
+ *                                     with halves: 16 d of k < 16, then 16 d of k >= 16
+ *
+ * A gated matrix (2N rows: gate, then value) is stored in pairs of panels: 16 gate rows, then their 16 value rows. */
+#ifndef TENON_KERNELS_LAYOUT_H
+#define TENON_KERNELS_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "tenon/device.h"
+
+#define TN_PANEL_ROWS 16u
+#define TN_BLOCK 32u
+
+/* Numbers are stored beside packed weights and never change their meaning. */
+typedef enum tn_layout_kind {
+  TN_LAYOUT_NONE = 0,
+  TN_LAYOUT_VECTOR = 1, /* dense f32 */
+  TN_LAYOUT_F32 = 2,
+  TN_LAYOUT_F16 = 3,
+  TN_LAYOUT_BF16 = 4,
+  TN_LAYOUT_NIBBLE_D16 = 5,   /* (q - 8) d: Q4_0 */
+  TN_LAYOUT_NIBBLE_DM16 = 6,  /* q d + m: Q4_1 */
+  TN_LAYOUT_BYTE_D16 = 7,     /* (q - 128) d: Q8_0, Q5_0, IQ4_NL */
+  TN_LAYOUT_BYTE_DM16 = 8,    /* q d + m: Q5_1 */
+  TN_LAYOUT_NIBBLE_DM32 = 9,  /* q d + m, scales f32: Q4_K */
+  TN_LAYOUT_BYTE_DM32 = 10,   /* q d + m, scales f32: Q5_K */
+  TN_LAYOUT_BYTE_HALVES = 11, /* (q - 128) d, f32 scales of 16 columns: Q6_K, Q3_K */
+  TN_LAYOUT_KINDS
+} tn_layout_kind;
+#define TN_LAYOUT_GATED 0x100u /* added to the id: pairs of panels */
+
+/* What makes the layouts differ. */
+typedef struct tn_layout_shape {
+  uint8_t step_bytes;   /* float layouts: bytes of a value; 0: a block layout */
+  uint8_t nibbles;      /* quants are nibbles, else bytes */
+  uint8_t scale_floats; /* scales are f32, else f16 */
+  uint8_t minimum;      /* there is an m */
+  uint8_t halves;       /* two scales a block */
+  uint8_t offset;       /* taken from q */
+} tn_layout_shape;
+
+static inline tn_layout_shape tn_layout_shape_of(uint32_t kind) {
+  switch (kind) {
+    case TN_LAYOUT_F32: return (tn_layout_shape){.step_bytes = 4};
+    case TN_LAYOUT_F16: return (tn_layout_shape){.step_bytes = 2};
+    case TN_LAYOUT_BF16: return (tn_layout_shape){.step_bytes = 2};
+    case TN_LAYOUT_NIBBLE_D16: return (tn_layout_shape){.nibbles = 1, .offset = 8};
+    case TN_LAYOUT_NIBBLE_DM16: return (tn_layout_shape){.nibbles = 1, .minimum = 1};
+    case TN_LAYOUT_BYTE_D16: return (tn_layout_shape){.offset = 128};
+    case TN_LAYOUT_BYTE_DM16: return (tn_layout_shape){.minimum = 1};
+    case TN_LAYOUT_NIBBLE_DM32: return (tn_layout_shape){.nibbles = 1, .minimum = 1, .scale_floats = 1};
+    case TN_LAYOUT_BYTE_DM32: return (tn_layout_shape){.minimum = 1, .scale_floats = 1};
+    case TN_LAYOUT_BYTE_HALVES: return (tn_layout_shape){.halves = 1, .scale_floats = 1, .offset = 128};
+    default: return (tn_layout_shape){0};
+  }
+}
+
+static inline uint32_t tn_layout_quant_bytes(tn_layout_shape shape) {
+  return shape.nibbles ? 256u : 512u;
+}
+static inline uint32_t tn_layout_scale_bytes(tn_layout_shape shape) {
+  return TN_PANEL_ROWS * (shape.scale_floats ? 4u : 2u) * (shape.minimum || shape.halves ? 2u : 1u);
+}
+
+/* Where the scales and the quants of block `block` begin in a panel. */
+static inline uint64_t tn_layout_scales_at(tn_layout_shape shape, uint32_t block) {
+  uint64_t quants = tn_layout_quant_bytes(shape), scales = tn_layout_scale_bytes(shape);
+  if (scales >= 64) return block * (quants + scales);
+  return block / 2 * (2 * quants + 64) + block % 2 * scales;
+}
+static inline uint64_t tn_layout_quants_at(tn_layout_shape shape, uint32_t block) {
+  uint64_t quants = tn_layout_quant_bytes(shape), scales = tn_layout_scale_bytes(shape);
+  if (scales >= 64) return block * (quants + scales) + scales;
+  return block / 2 * (2 * quants + 64) + 64 + block % 2 * quants;
+}
+
+/* A packed matrix: sizes of its parts. */
+typedef struct tn_matrix {
+  uint32_t kind; /* tn_layout_kind */
+  bool gated;
+  uint32_t rows, columns; /* N (of a gated one: of gate and value together) and K */
+  uint32_t panels;        /* of a gated one: pairs times two */
+  uint64_t panel_bytes;
+} tn_matrix;
+
+static inline tn_matrix tn_matrix_of(uint32_t layout_id, uint32_t rows, uint32_t columns) {
+  tn_matrix m = {
+      .kind = layout_id & 0xffu, .gated = (layout_id & TN_LAYOUT_GATED) != 0, .rows = rows, .columns = columns};
+  tn_layout_shape shape = tn_layout_shape_of(m.kind);
+  uint32_t half = m.gated ? rows / 2 : rows;
+  m.panels = (uint32_t)(((uint64_t)half + TN_PANEL_ROWS - 1) / TN_PANEL_ROWS) * (m.gated ? 2u : 1u);
+  uint64_t blocks = columns / TN_BLOCK;
+  if (shape.step_bytes)
+    m.panel_bytes = ((uint64_t)columns * TN_PANEL_ROWS * shape.step_bytes + 63) / 64 * 64;
+  else
+    m.panel_bytes = blocks * tn_layout_quant_bytes(shape) + (blocks * tn_layout_scale_bytes(shape) + 63) / 64 * 64;
+  return m;
+}
+
+/* Where row `row` of the matrix lies. */
+static inline void tn_matrix_place(const tn_matrix *m, uint32_t row, uint32_t *panel, uint32_t *lane) {
+  uint32_t half = m->rows / 2, second = m->gated && row >= half, within = second ? row - half : row;
+  *lane = within % TN_PANEL_ROWS;
+  *panel = m->gated ? within / TN_PANEL_ROWS * 2 + second : within / TN_PANEL_ROWS;
+}
+
+#endif

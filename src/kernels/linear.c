@@ -1,0 +1,187 @@
+/* The linear op: cutting the work, and what happens to a tile before it is stored.
+ *
+ * A task is a group of activation rows against a run of panels. Each worker rearranges the rows of its task into its
+ * workspace (the slab), once for as many tasks in a row as share the group. K is never split, and every tile kernel
+ * adds in the same order, so how the work is cut changes no bit. */
+#include "kernels/internal.h"
+#include "kernels/vector_math.h"
+
+#define TASK_BYTES (96u << 10) /* of weights in a task over many rows: they should stay in the second-level cache */
+#define TASKS_A_WORKER 6u      /* so that a worker who comes late or is taken away costs little */
+
+typedef struct linear_job {
+  const tn_kernel_call *call;
+  tn_matrix matrix;
+  tn_epilogue epilogue;
+  bool integers;      /* q8a against a block layout */
+  uint32_t row_count; /* M */
+  uint32_t group_rows, groups;
+  uint32_t step;                  /* panels that one unit of work has: 2 where gated */
+  uint32_t units, units_per_task; /* units of the whole matrix, of a task */
+} linear_job;
+
+/* A worker's workspace: which group's slab it holds, then a tile, then the slab. */
+typedef struct linear_space {
+  uint32_t group;
+  uint32_t reserved[15];
+  float tile[TN_MAX_TILE_PANELS * TN_TILE_ROWS * 16];
+} linear_space;
+#define NO_GROUP 0xffffffffu
+
+uint64_t tn_linear_workspace(const tn_op_query *query) {
+  uint64_t columns = (uint64_t)(query->inputs[0].rank ? query->inputs[0].dims[query->inputs[0].rank - 1] : 0);
+  uint64_t blocks = (columns + TN_BLOCK - 1) / TN_BLOCK * TN_SLAB_BLOCK_BYTES(TN_TILE_ROWS);
+  uint64_t floats = columns * TN_FLOAT_ROWS * sizeof(float);
+  return sizeof(linear_space) + (blocks > floats ? blocks : floats);
+}
+
+TN_INLINE vf load_columns(const float *from, uint32_t count) {
+  return count == TN_LANES ? vf_load(from) : vf_load_part(from, count);
+}
+
+/* Stores `count` columns from `column` on of one row, cut where one output ends and the next begins. */
+static void store_columns(const tn_epilogue *e, uint32_t row, uint32_t column, uint32_t count, vf values) {
+  for (uint32_t o = 0; o < e->output_count; o++) {
+    uint32_t begin = e->outputs[o].begin, end = e->outputs[o].end;
+    if (column >= end || column + count <= begin) continue;
+    float *to = (float *)(void *)(e->outputs[o].data + row * e->outputs[o].row_bytes);
+    if (column >= begin && column + count <= end) {
+      if (count == TN_LANES)
+        vf_store(to + (column - begin), values);
+      else
+        vf_store_part(to + (column - begin), count, values);
+      return;
+    }
+    float lanes[TN_LANES];
+    vf_store(lanes, values);
+    for (uint32_t i = 0; i < count; i++)
+      if (column + i >= begin && column + i < end) to[column + i - begin] = lanes[i];
+  }
+}
+
+void tn_finish_tile(const tn_epilogue *e, const float *tile, const float *gated_value, uint32_t first_row,
+                    uint32_t rows, uint32_t column) {
+  uint32_t count = e->columns - column < TN_LANES ? e->columns - column : TN_LANES;
+  for (uint32_t r = 0; r < rows; r++) {
+    vf y = vf_load(tile + r * TN_LANES);
+    if (e->bias) y = vf_add(y, load_columns(e->bias + column, count));
+    if (e->activation != TN_ACTIVATION_NONE) y = tn_activated(y, e->activation);
+    if (e->gated) {
+      vf value = vf_load(gated_value + r * TN_LANES);
+      if (e->bias) value = vf_add(value, load_columns(e->bias + e->columns + column, count));
+      y = vf_mul(y, value);
+    }
+    if (e->scale != 1.0f) y = vf_mul(y, vf_set1(e->scale));
+    if (e->residual) {
+      const float *residual = (const float *)(const void *)(e->residual + (first_row + r) * e->residual_bytes);
+      y = vf_add(y, load_columns(residual + column, count));
+    }
+    store_columns(e, first_row + r, column, count, y);
+  }
+}
+
+/* Units [begin, end) for one group of rows with the integer tile. */
+static void run_blocks(const linear_job *job, linear_space *space, const uint8_t *slab, uint32_t first_row,
+                       uint32_t rows, uint32_t begin, uint32_t end) {
+  const uint8_t *weights = (const uint8_t *)job->call->inputs[1].data;
+  for (uint32_t unit = begin; unit < end; unit++) {
+    const uint8_t *panel = weights + (uint64_t)unit * job->step * job->matrix.panel_bytes;
+    float *value = space->tile + rows * TN_LANES;
+    tn_tile_blocks(&job->matrix, panel, slab, rows, space->tile);
+    if (job->step == 2) tn_tile_blocks(&job->matrix, panel + job->matrix.panel_bytes, slab, rows, value);
+    tn_finish_tile(&job->epilogue, space->tile, value, first_row, rows, unit * TN_LANES);
+  }
+}
+
+/* The same with the float tile, which takes several panels at once. */
+static void run_floats(const linear_job *job, linear_space *space, const float *slab, uint32_t first_row, uint32_t rows,
+                       uint32_t begin, uint32_t end) {
+  const uint8_t *weights = (const uint8_t *)job->call->inputs[1].data;
+  uint32_t wanted = rows <= 2 ? 4 : 2;
+  for (uint32_t panel = begin * job->step; panel < end * job->step;) {
+    uint32_t left = end * job->step - panel, panels = left >= wanted ? wanted : left >= 2 ? 2 : 1;
+    tn_tile_floats(&job->matrix, weights + panel * job->matrix.panel_bytes, panels, slab, rows, space->tile);
+    for (uint32_t p = 0; p < panels; p += job->step) {
+      const float *tile = space->tile + p * rows * TN_LANES;
+      tn_finish_tile(&job->epilogue, tile, tile + rows * TN_LANES, first_row, rows, (panel + p) / job->step * TN_LANES);
+    }
+    panel += panels;
+  }
+}
+
+static void run_task(void *argument, uint32_t index, uint32_t worker) {
+  const linear_job *job = (const linear_job *)argument;
+  const tn_tensor *x = &job->call->inputs[0];
+  uint32_t group = index % job->groups, begin = index / job->groups * job->units_per_task;
+  uint32_t end = begin + job->units_per_task < job->units ? begin + job->units_per_task : job->units;
+  uint32_t first_row = group * job->group_rows, rows = job->row_count - first_row;
+  if (rows > job->group_rows) rows = job->group_rows;
+  uint8_t *bytes = (uint8_t *)job->call->workspace + worker * job->call->workspace_bytes;
+  linear_space *space = (linear_space *)(void *)bytes;
+  void *slab = bytes + sizeof *space;
+  if (space->group != group) {
+    if (job->integers) {
+      tn_slab_blocks(slab, tn_row_at(x, first_row), x->row_bytes, rows, job->matrix.columns,
+                     tn_layout_shape_of(job->matrix.kind));
+    } else {
+      tn_slab_floats((float *)slab, tn_row_at(x, first_row), x->row_bytes, rows, job->matrix.columns, x->dtype);
+    }
+    space->group = group;
+  }
+  if (job->integers)
+    run_blocks(job, space, (const uint8_t *)slab, first_row, rows, begin, end);
+  else
+    run_floats(job, space, (const float *)slab, first_row, rows, begin, end);
+}
+
+static void fill_epilogue(const tn_kernel_call *call, tn_epilogue *e) {
+  const tn_linear_attributes *attributes = (const tn_linear_attributes *)call->attributes;
+  const tn_tensor *bias = call->input_count > 2 ? &call->inputs[2] : NULL;
+  const tn_tensor *residual = call->input_count > 3 ? &call->inputs[3] : NULL;
+  *e = (tn_epilogue){.activation = attributes->activation, .gated = attributes->gated != 0, .scale = attributes->scale};
+  if (bias) e->bias = (const float *)bias->data;
+  if (residual && residual->data) {
+    e->residual = (const uint8_t *)residual->data;
+    e->residual_bytes = residual->row_bytes;
+  }
+  e->output_count = call->output_count;
+  for (uint32_t o = 0; o < call->output_count; o++) {
+    const tn_tensor *y = &call->outputs[o];
+    e->outputs[o].data = (uint8_t *)y->data;
+    e->outputs[o].row_bytes = y->row_bytes;
+    e->outputs[o].begin = e->columns;
+    e->columns += y->dims[y->rank - 1];
+    e->outputs[o].end = e->columns;
+  }
+}
+
+/* How the work is cut. Few rows: the weights are read once, so tasks only need to be many enough. Many rows: a task's
+ * weights stay in the cache while the groups of rows go by. */
+static void cut(linear_job *job, uint32_t workers) {
+  job->group_rows = job->integers ? TN_TILE_ROWS : TN_FLOAT_ROWS;
+  job->groups = (job->row_count + job->group_rows - 1) / job->group_rows;
+  job->step = job->matrix.gated ? 2 : 1;
+  job->units = job->matrix.panels / job->step;
+  uint64_t by_cache = TASK_BYTES / (job->matrix.panel_bytes * job->step) + 1;
+  uint64_t tasks = workers > 1 ? (uint64_t)workers * TASKS_A_WORKER : 1;
+  uint64_t by_workers = ((uint64_t)job->units * job->groups + tasks - 1) / tasks;
+  uint64_t most = job->groups == 1 ? by_workers : by_workers < by_cache ? by_workers : by_cache;
+  job->units_per_task = (uint32_t)(most < job->units ? most : job->units);
+  if (job->units_per_task < 4) job->units_per_task = 4;
+}
+
+tn_status tn_linear(const tn_kernel_call *call) {
+  const tn_tensor *x = &call->inputs[0], *w = &call->inputs[1];
+  linear_job job = {.call = call, .row_count = x->dims[0]};
+  job.matrix = tn_matrix_of(w->layout, w->dims[0], w->dims[1]);
+  job.integers = x->dtype == TN_Q8A && !tn_layout_shape_of(job.matrix.kind).step_bytes;
+  fill_epilogue(call, &job.epilogue);
+  if (!job.row_count || !job.matrix.panels) return TN_OK;
+  cut(&job, call->parallel->workers);
+  for (uint32_t i = 0; i < call->parallel->workers; i++)
+    *(uint32_t *)(void *)((uint8_t *)call->workspace + i * call->workspace_bytes) = NO_GROUP;
+  uint32_t tasks = (job.units + job.units_per_task - 1) / job.units_per_task * job.groups;
+  uint64_t work = job.matrix.panel_bytes * job.matrix.panels * job.groups;
+  tn_share(call, run_task, &job, tasks, work);
+  return TN_OK;
+}

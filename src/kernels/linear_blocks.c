@@ -1,0 +1,148 @@
+/* Linear with q8a activations over block layouts: integer dot products of 32 columns, one fma each.
+ *
+ * The weights of a block are unpacked into registers once and used for all rows of the tile. Vector
+ * instructions multiply unsigned by signed bytes, so quants are stored unsigned and the dot product starts at
+ * -offset * (sum of the activations' bytes), which the slab has ready: the offset costs nothing. */
+#include "kernels/internal.h"
+
+void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
+                    tn_layout_shape shape) {
+  uint32_t blocks = columns / TN_BLOCK;
+  uint64_t stride = TN_SLAB_BLOCK_BYTES(rows);
+  for (uint32_t r = 0; r < rows; r++) {
+    const int8_t *quants = (const int8_t *)(x + r * row_bytes);
+    const float *scales = (const float *)(const void *)(quants + (uint64_t)blocks * TN_BLOCK);
+    const int32_t *sums = (const int32_t *)(const void *)(scales + blocks);
+    uint8_t *to = (uint8_t *)slab;
+    for (uint32_t b = 0; b < blocks; b++, to += stride) {
+      float *scale = (float *)(void *)(to + (uint64_t)rows * TN_BLOCK);
+      __builtin_memcpy(to + r * TN_BLOCK, quants + b * TN_BLOCK, TN_BLOCK);
+      scale[r] = scales[b];
+      if (shape.minimum) {
+        scale[rows + r] = scales[b] * (float)sums[b];
+        continue;
+      }
+      int32_t *start = (int32_t *)(void *)(scale + rows);
+      int32_t sum = sums[b];
+      if (shape.halves) {
+        int32_t first = 0;
+        for (uint32_t i = 0; i < TN_BLOCK / 2; i++) first += quants[b * TN_BLOCK + i];
+        start[rows + r] = -(int32_t)shape.offset * (sum - first);
+        sum = first;
+      }
+      start[r] = -(int32_t)shape.offset * sum;
+    }
+  }
+}
+
+TN_INLINE void unpack(vi w[8], const uint8_t *quants, const int nibbles) {
+  if (nibbles) {
+    const vi low = vi_set1(0x0f0f0f0f);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; v++) {
+      vi both = vi_load(quants + v * 64);
+      w[v] = vi_and(both, low);
+      w[4 + v] = vi_and(vi_shift_right(both, 4), low);
+    }
+  } else {
+#pragma GCC unroll 8
+    for (int v = 0; v < 8; v++) w[v] = vi_load(quants + v * 64);
+  }
+}
+
+TN_INLINE vi dot(vi acc, const vi *w, const int8_t *q, const int nibbles, const int count) {
+#pragma GCC unroll 8
+  for (int v = 0; v < count; v++) acc = nibbles ? vi_dot_nibbles(acc, w[v], q + 4 * v) : vi_dot(acc, w[v], q + 4 * v);
+  return acc;
+}
+
+TN_INLINE vf load_scale(const uint8_t *scales, const int floats, const int which) {
+  return floats ? vf_load((const float *)(const void *)scales + 16 * which)
+                : vf_load_f16((const uint16_t *)(const void *)scales + 16 * which);
+}
+
+/* Asks for what lies PREFETCH bytes ahead, a block's worth a block: the system's own prefetchers stop at the end of
+ * each page, and begin late. */
+#define PREFETCH 4096
+TN_INLINE void prefetch_block(const uint8_t *quants, const int nibbles) {
+  for (int i = 0; i < 5; i++) tn_prefetch(quants + PREFETCH + i * 64);
+  for (int i = 5; !nibbles && i < 9; i++) tn_prefetch(quants + PREFETCH + i * 64);
+}
+
+/* The tile; all but the pointers and `blocks` are constants where it is used. */
+TN_INLINE void tile(const int rows, const int nibbles, const int scale_floats, const int minimum, const int halves,
+                    const int offset, const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, float *out) {
+  const tn_layout_shape shape = {.nibbles = (uint8_t)nibbles,
+                                 .scale_floats = (uint8_t)scale_floats,
+                                 .minimum = (uint8_t)minimum,
+                                 .halves = (uint8_t)halves};
+  vf acc[TN_TILE_ROWS];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++) acc[r] = vf_zero();
+  for (uint32_t b = 0; b < matrix->columns / TN_BLOCK; b++) {
+    const uint8_t *quants = panel + tn_layout_quants_at(shape, b), *scales = panel + tn_layout_scales_at(shape, b);
+    vi w[8];
+    unpack(w, quants, nibbles);
+    if (rows <= 8) prefetch_block(quants, nibbles);
+    const vf d = load_scale(scales, scale_floats, 0);
+    const vf second = minimum || halves ? load_scale(scales, scale_floats, 1) : vf_zero();
+    const float *scale = (const float *)(const void *)(slab + rows * 32);
+    const int32_t *start = (const int32_t *)(const void *)(scale + rows);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+      const int8_t *q = (const int8_t *)slab + r * 32;
+      vi i = offset ? vi_set1(start[r]) : vi_zero();
+      i = dot(i, w, q, nibbles, halves ? 4 : 8);
+      const vf da = vf_set1(scale[r]);
+      acc[r] = vf_fma(vf_from_vi(i), vf_mul(d, da), acc[r]);
+      if (minimum) acc[r] = vf_fma(second, vf_set1(scale[rows + r]), acc[r]);
+      if (halves) {
+        i = dot(vi_set1(start[rows + r]), w + 4, q + 16, nibbles, 4);
+        acc[r] = vf_fma(vf_from_vi(i), vf_mul(second, da), acc[r]);
+      }
+    }
+    slab += TN_SLAB_BLOCK_BYTES(rows);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++) vf_store(out + r * 16, acc[r]);
+}
+
+#define TN_CASE(n, ...)                             \
+  case n:                                           \
+    tile(n, __VA_ARGS__, matrix, panel, slab, out); \
+    break;
+#if TN_TILE_ROWS > 4
+#define TN_CASES(...)                                                                                 \
+  TN_CASE(1, __VA_ARGS__)                                                                             \
+  TN_CASE(2, __VA_ARGS__) TN_CASE(3, __VA_ARGS__) TN_CASE(4, __VA_ARGS__) TN_CASE(5, __VA_ARGS__)     \
+      TN_CASE(6, __VA_ARGS__) TN_CASE(7, __VA_ARGS__) TN_CASE(8, __VA_ARGS__) TN_CASE(9, __VA_ARGS__) \
+          TN_CASE(10, __VA_ARGS__) TN_CASE(11, __VA_ARGS__) TN_CASE(12, __VA_ARGS__)
+#else
+#define TN_CASES(...) TN_CASE(1, __VA_ARGS__) TN_CASE(2, __VA_ARGS__) TN_CASE(3, __VA_ARGS__) TN_CASE(4, __VA_ARGS__)
+#endif
+
+/* One function a layout: nibbles, f32 scales, minimum, halves, offset. */
+#define TN_TILE(name, ...)                                                                                          \
+  static void name(const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, uint32_t rows, float *out) { \
+    switch (rows) { TN_CASES(__VA_ARGS__) }                                                                         \
+  }
+TN_TILE(tile_nibble_d16, 1, 0, 0, 0, 8)
+TN_TILE(tile_nibble_dm16, 1, 0, 1, 0, 0)
+TN_TILE(tile_byte_d16, 0, 0, 0, 0, 128)
+TN_TILE(tile_byte_dm16, 0, 0, 1, 0, 0)
+TN_TILE(tile_nibble_dm32, 1, 1, 1, 0, 0)
+TN_TILE(tile_byte_dm32, 0, 1, 1, 0, 0)
+TN_TILE(tile_byte_halves, 0, 1, 0, 1, 128)
+
+void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *slab, uint32_t rows, float *out) {
+  switch (matrix->kind) {
+    case TN_LAYOUT_NIBBLE_D16: tile_nibble_d16(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_NIBBLE_DM16: tile_nibble_dm16(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_BYTE_D16: tile_byte_d16(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_BYTE_DM16: tile_byte_dm16(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_NIBBLE_DM32: tile_nibble_dm32(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_BYTE_DM32: tile_byte_dm32(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_BYTE_HALVES: tile_byte_halves(matrix, panel, slab, rows, out); break;
+    default: break;
+  }
+}

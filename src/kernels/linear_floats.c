@@ -1,0 +1,132 @@
+/* Linear with float arithmetic: one fma a column, in order, output rows in lanes.
+ *
+ * Weights of block layouts are widened 32 columns at a time into a buffer that stays in the first-level cache, by the
+ * same arithmetic as the reference decoders, and then go the same way as float ones. */
+#include "kernels/internal.h"
+
+void tn_slab_floats(float *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
+                    uint32_t dtype) {
+  for (uint32_t r = 0; r < rows; r++) {
+    const uint8_t *row = x + r * row_bytes;
+    float *to = slab + r;
+    if (dtype == TN_Q8A) {
+      const float *scales = (const float *)(const void *)(row + ((uint64_t)columns + 31) / 32 * 32);
+      for (uint32_t k = 0; k < columns; k++, to += rows) *to = (float)(int8_t)row[k] * scales[k / 32];
+    } else {
+      const float *values = (const float *)(const void *)row;
+      for (uint32_t k = 0; k < columns; k++, to += rows) *to = values[k];
+    }
+  }
+}
+
+TN_INLINE vf widen(vi quants, const int shift, const unsigned mask, const int offset, vf d, vf m, const int minimum) {
+  vi q = vi_and(vi_shift_right(quants, (unsigned)shift), vi_set1((int32_t)mask));
+  vf value = vf_mul(vf_from_vi(vi_sub(q, vi_set1(offset))), d);
+  return minimum ? vf_add(value, m) : value;
+}
+
+void tn_widen_block(const tn_matrix *matrix, const uint8_t *panel, uint32_t block, float *values) {
+  const tn_layout_shape shape = tn_layout_shape_of(matrix->kind);
+  const uint8_t *quants = panel + tn_layout_quants_at(shape, block);
+  const uint8_t *scales = panel + tn_layout_scales_at(shape, block);
+  const float *floats = (const float *)(const void *)scales;
+  const uint16_t *halves = (const uint16_t *)(const void *)scales;
+  vf d = shape.scale_floats ? vf_load(floats) : vf_load_f16(halves);
+  vf second = vf_zero();
+  if (shape.minimum || shape.halves) second = shape.scale_floats ? vf_load(floats + 16) : vf_load_f16(halves + 16);
+  for (int v = 0; v < (shape.nibbles ? 4 : 8); v++) {
+    vi q = vi_load(quants + v * 64);
+    vf scale = shape.halves && v >= 4 ? second : d;
+    for (int j = 0; j < 4; j++) {
+      float *to = values + (v * 4 + j) * 16;
+      if (shape.nibbles) {
+        vf_store(to, widen(q, 8 * j, 15, shape.offset, scale, second, shape.minimum));
+        vf_store(to + 16 * 16, widen(q, 8 * j + 4, 15, shape.offset, scale, second, shape.minimum));
+      } else {
+        vf_store(to, widen(q, 8 * j, 255, shape.offset, scale, second, shape.minimum));
+      }
+    }
+  }
+}
+
+TN_INLINE vf load_step(const uint8_t *weights, const uint32_t kind, uint32_t k) {
+  switch (kind) {
+    case TN_LAYOUT_F16: return vf_load_f16((const uint16_t *)(const void *)weights + (uint64_t)k * 16);
+    case TN_LAYOUT_BF16: return vf_load_bf16((const uint16_t *)(const void *)weights + (uint64_t)k * 16);
+    default: return vf_load((const float *)(const void *)weights + (uint64_t)k * 16);
+  }
+}
+
+/* Adds columns [0, columns) of `panels` panels, `distance` bytes apart, to acc. */
+TN_INLINE void run(const int rows, const int panels, const uint32_t kind, const uint8_t *weights, uint64_t distance,
+                   uint32_t columns, const float *slab, vf acc[TN_FLOAT_ROWS][TN_MAX_TILE_PANELS]) {
+  for (uint32_t k = 0; k < columns; k++, slab += rows) {
+    vf w[TN_MAX_TILE_PANELS];
+#pragma GCC unroll 4
+    for (int p = 0; p < panels; p++) w[p] = load_step(weights + p * distance, kind, k);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const vf x = vf_set1(slab[r]);
+#pragma GCC unroll 4
+      for (int p = 0; p < panels; p++) acc[r][p] = vf_fma(w[p], x, acc[r][p]);
+    }
+  }
+}
+
+TN_INLINE void tile(const int rows, const int panels, const uint32_t kind, const tn_matrix *matrix,
+                    const uint8_t *panel, const float *slab, float *out) {
+  vf acc[TN_FLOAT_ROWS][TN_MAX_TILE_PANELS];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+    for (int p = 0; p < panels; p++) acc[r][p] = vf_zero();
+  if (kind != TN_LAYOUT_NONE) {
+    run(rows, panels, kind, panel, matrix->panel_bytes, matrix->columns, slab, acc);
+  } else {
+    float values[TN_MAX_TILE_PANELS][TN_BLOCK * 16];
+    for (uint32_t b = 0; b < matrix->columns / TN_BLOCK; b++, slab += rows * (int)TN_BLOCK) {
+      for (int p = 0; p < panels; p++) tn_widen_block(matrix, panel + p * matrix->panel_bytes, b, values[p]);
+      run(rows, panels, TN_LAYOUT_F32, (const uint8_t *)values, sizeof values[0], TN_BLOCK, slab, acc);
+    }
+  }
+#pragma GCC unroll 4
+  for (int p = 0; p < panels; p++)
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) vf_store(out + (p * rows + r) * 16, acc[r][p]);
+}
+
+#define TN_CASE(n, kind)                                         \
+  case n:                                                        \
+    switch (panels) {                                            \
+      case 1: tile(n, 1, kind, matrix, panel, slab, out); break; \
+      case 2: tile(n, 2, kind, matrix, panel, slab, out); break; \
+      case 4:                                                    \
+        if (n <= 2) tile(n, 4, kind, matrix, panel, slab, out);  \
+        break;                                                   \
+    }                                                            \
+    break;
+#if TN_FLOAT_ROWS > 2
+#define TN_CASES(kind) \
+  TN_CASE(1, kind) TN_CASE(2, kind) TN_CASE(3, kind) TN_CASE(4, kind) TN_CASE(5, kind) TN_CASE(6, kind)
+#else
+#define TN_CASES(kind) TN_CASE(1, kind) TN_CASE(2, kind)
+#endif
+#define TN_TILE(name, kind)                                                                                          \
+  static void name(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows, \
+                   float *out) {                                                                                     \
+    switch (rows) { TN_CASES(kind) }                                                                                 \
+  }
+TN_TILE(tile_f32, TN_LAYOUT_F32)
+TN_TILE(tile_f16, TN_LAYOUT_F16)
+TN_TILE(tile_bf16, TN_LAYOUT_BF16)
+TN_TILE(tile_widened, TN_LAYOUT_NONE)
+
+void tn_tile_floats(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows,
+                    float *out) {
+  switch (matrix->kind) {
+    case TN_LAYOUT_F32: tile_f32(matrix, panel, panels, slab, rows, out); break;
+    case TN_LAYOUT_F16: tile_f16(matrix, panel, panels, slab, rows, out); break;
+    case TN_LAYOUT_BF16: tile_bf16(matrix, panel, panels, slab, rows, out); break;
+    default: tile_widened(matrix, panel, panels, slab, rows, out); break;
+  }
+}

@@ -1,0 +1,325 @@
+/* Any target: a vf and a vi are four vectors of four lanes in the compiler's own vector types. See simd.h for what
+ * each primitive means. vf_fma is a multiplication and an addition, rounded twice, as the baseline has no fused one. */
+#ifndef TENON_KERNELS_SIMD_PORTABLE_H
+#define TENON_KERNELS_SIMD_PORTABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TN_TILE_ROWS 4
+#define TN_FLOAT_ROWS 2
+#define TN_FLOAT_PANELS 1
+
+typedef float tn_f4 __attribute__((vector_size(16)));
+typedef int32_t tn_i4 __attribute__((vector_size(16)));
+typedef uint32_t tn_u4 __attribute__((vector_size(16)));
+typedef int16_t tn_h8 __attribute__((vector_size(16)));
+typedef uint16_t tn_uh8 __attribute__((vector_size(16)));
+
+typedef struct vf {
+  tn_f4 a, b, c, d;
+} vf;
+typedef struct vi {
+  tn_i4 a, b, c, d;
+} vi;
+
+/* `expression` of the quarter Q of each operand, for all four quarters. */
+#define TN_QUARTERS(type, expression)                          \
+  (type) {                                                     \
+    expression(a), expression(b), expression(c), expression(d) \
+  }
+
+static inline vf vf_set1(float x) {
+  tn_f4 v = {x, x, x, x};
+  return (vf){v, v, v, v};
+}
+static inline vf vf_zero(void) {
+  return vf_set1(0.0f);
+}
+static inline vf vf_load(const float *p) {
+  vf x;
+  __builtin_memcpy(&x.a, p, 16);
+  __builtin_memcpy(&x.b, p + 4, 16);
+  __builtin_memcpy(&x.c, p + 8, 16);
+  __builtin_memcpy(&x.d, p + 12, 16);
+  return x;
+}
+static inline void vf_store(float *p, vf x) {
+  __builtin_memcpy(p, &x.a, 16);
+  __builtin_memcpy(p + 4, &x.b, 16);
+  __builtin_memcpy(p + 8, &x.c, 16);
+  __builtin_memcpy(p + 12, &x.d, 16);
+}
+static inline vf vf_load_part(const float *p, size_t n) {
+  float whole[16] = {0};
+  for (size_t i = 0; i < n; i++) whole[i] = p[i];
+  return vf_load(whole);
+}
+static inline void vf_store_part(float *p, size_t n, vf x) {
+  float whole[16];
+  vf_store(whole, x);
+  for (size_t i = 0; i < n; i++) p[i] = whole[i];
+}
+static inline vf vf_add(vf x, vf y) {
+#define EACH(q) x.q + y.q
+  return TN_QUARTERS(vf, EACH);
+#undef EACH
+}
+static inline vf vf_sub(vf x, vf y) {
+#define EACH(q) x.q - y.q
+  return TN_QUARTERS(vf, EACH);
+#undef EACH
+}
+static inline vf vf_mul(vf x, vf y) {
+#define EACH(q) x.q *y.q
+  return TN_QUARTERS(vf, EACH);
+#undef EACH
+}
+static inline vf vf_div(vf x, vf y) {
+#define EACH(q) x.q / y.q
+  return TN_QUARTERS(vf, EACH);
+#undef EACH
+}
+static inline vf vf_fma(vf x, vf y, vf z) {
+#define EACH(q) x.q *y.q + z.q
+  return TN_QUARTERS(vf, EACH);
+#undef EACH
+}
+
+static inline vf vf_bits(vi x) {
+#define EACH(q) (tn_f4) x.q
+  return TN_QUARTERS(vf, EACH);
+#undef EACH
+}
+static inline vi vi_bits(vf x) {
+#define EACH(q) (tn_i4) x.q
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline vi vf_less(vf x, vf y) {
+#define EACH(q) x.q < y.q
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline vf vf_select(vi mask, vf x, vf y) {
+#define EACH(q) (tn_f4)((mask.q & (tn_i4)x.q) | (~mask.q & (tn_i4)y.q))
+  return TN_QUARTERS(vf, EACH);
+#undef EACH
+}
+/* Like the instructions of x86: where one is NaN the second. */
+static inline vf vf_max(vf x, vf y) {
+  return vf_select(vf_less(y, x), x, y);
+}
+static inline vf vf_min(vf x, vf y) {
+  return vf_select(vf_less(x, y), x, y);
+}
+
+static inline vi vi_set1(int32_t x) {
+  tn_i4 v = {x, x, x, x};
+  return (vi){v, v, v, v};
+}
+static inline vi vi_zero(void) {
+  return vi_set1(0);
+}
+static inline vi vi_load(const void *p) {
+  vi x;
+  const char *bytes = (const char *)p;
+  __builtin_memcpy(&x.a, bytes, 16);
+  __builtin_memcpy(&x.b, bytes + 16, 16);
+  __builtin_memcpy(&x.c, bytes + 32, 16);
+  __builtin_memcpy(&x.d, bytes + 48, 16);
+  return x;
+}
+static inline void vi_store(void *p, vi x) {
+  char *bytes = (char *)p;
+  __builtin_memcpy(bytes, &x.a, 16);
+  __builtin_memcpy(bytes + 16, &x.b, 16);
+  __builtin_memcpy(bytes + 32, &x.c, 16);
+  __builtin_memcpy(bytes + 48, &x.d, 16);
+}
+static inline vi vi_add(vi x, vi y) {
+#define EACH(q) x.q + y.q
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline vi vi_sub(vi x, vi y) {
+#define EACH(q) x.q - y.q
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline vi vi_and(vi x, vi y) {
+#define EACH(q) x.q &y.q
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline vi vi_xor(vi x, vi y) {
+#define EACH(q) x.q ^ y.q
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline vi vi_shift_left(vi x, unsigned n) {
+#define EACH(q) (tn_i4)((tn_u4)x.q << n)
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline vi vi_shift_right(vi x, unsigned n) {
+#define EACH(q) (tn_i4)((tn_u4)x.q >> n)
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline vi vi_shift_right_signed(vi x, unsigned n) {
+#define EACH(q) x.q >> (int)n
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline vf vf_abs(vf x) {
+  return vf_bits(vi_and(vi_bits(x), vi_set1(0x7fffffff)));
+}
+static inline vi vi_load_u8(const void *p) {
+  const uint8_t *bytes = (const uint8_t *)p;
+  int32_t whole[16];
+  for (int i = 0; i < 16; i++) whole[i] = bytes[i];
+  return vi_load(whole);
+}
+static inline vi vi_load_i8(const void *p) {
+  const int8_t *bytes = (const int8_t *)p;
+  int32_t whole[16];
+  for (int i = 0; i < 16; i++) whole[i] = bytes[i];
+  return vi_load(whole);
+}
+static inline void vi_store_i8(void *p, vi x) {
+  int32_t whole[16];
+  int8_t *bytes = (int8_t *)p;
+  vi_store(whole, x);
+  for (int i = 0; i < 16; i++) bytes[i] = (int8_t)whole[i];
+}
+static inline vi vi_first(size_t n) {
+  int32_t whole[16];
+  for (size_t i = 0; i < 16; i++) whole[i] = i < n ? -1 : 0;
+  return vi_load(whole);
+}
+
+static inline vf vf_from_vi(vi x) {
+#define EACH(q) __builtin_convertvector(x.q, tn_f4)
+  return TN_QUARTERS(vf, EACH);
+#undef EACH
+}
+/* 1.5 * 2^23 pushes the fraction out of the float, rounding to nearest even. */
+static inline vi vi_round(vf x) {
+  return vi_sub(vi_bits(vf_add(x, vf_set1(12582912.0f))), vi_set1(0x4b400000));
+}
+
+static inline float vf_sum(vf x) {
+  tn_f4 s = (x.a + x.c) + (x.b + x.d);
+  return (s[0] + s[2]) + (s[1] + s[3]);
+}
+static inline float vf_largest(vf x) {
+  float whole[16];
+  vf_store(whole, x);
+  float largest = whole[0];
+  for (int i = 1; i < 16; i++) largest = whole[i] > largest ? whole[i] : largest;
+  return largest;
+}
+static inline int32_t vi_sum(vi x) {
+  tn_i4 s = (x.a + x.c) + (x.b + x.d);
+  return (s[0] + s[2]) + (s[1] + s[3]);
+}
+
+static inline vi vi_max(vi x, vi y) {
+#define EACH(q) ((x.q > y.q) & x.q) | (~(x.q > y.q) & y.q)
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+static inline int32_t vi_largest(vi x) {
+  int32_t whole[16];
+  vi_store(whole, x);
+  int32_t largest = whole[0];
+  for (int i = 1; i < 16; i++) largest = whole[i] > largest ? whole[i] : largest;
+  return largest;
+}
+
+static inline vi tn_load_u16(const uint16_t *p) {
+  int32_t whole[16];
+  for (int i = 0; i < 16; i++) whole[i] = p[i];
+  return vi_load(whole);
+}
+/* The half's exponent and fraction, moved to their place in a float, are 2^112 times too small - subnormals too. */
+static inline vf vf_load_f16(const uint16_t *p) {
+  vi half = tn_load_u16(p);
+  vi sign = vi_shift_left(vi_and(half, vi_set1(0x8000)), 16);
+  vi magnitude = vi_shift_left(vi_and(half, vi_set1(0x7fff)), 13);
+  vf value = vf_mul(vf_bits(magnitude), vf_set1(0x1p112f));
+  vi finite = vf_less(value, vf_set1(65536.0f));
+  vf special =
+      vf_bits(vi_xor(vi_bits(value), vi_and(vi_xor(vi_bits(value), vi_set1(0x7f800000)), vi_set1(0x7f800000))));
+  return vf_bits(vi_xor(vi_bits(vf_select(finite, value, special)), sign));
+}
+static inline vf vf_load_bf16(const uint16_t *p) {
+  return vf_bits(vi_shift_left(tn_load_u16(p), 16));
+}
+
+static inline uint16_t tn_round_f16(uint32_t bits) {
+  uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
+  if (magnitude >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
+  if (magnitude < 0x38800000u) { /* a subnormal half: adding 0.5 leaves its fraction, rounded, in the lowest bits */
+    union {
+      uint32_t bits;
+      float value;
+    } u = {magnitude};
+    u.value += 0.5f;
+    return (uint16_t)(sign | (u.bits - 0x3f000000u));
+  }
+  return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13));
+}
+static inline void vf_store_f16(uint16_t *p, vf x) {
+  uint32_t whole[16];
+  vi_store(whole, vi_bits(x));
+  for (int i = 0; i < 16; i++) p[i] = tn_round_f16(whole[i]);
+}
+static inline void vf_store_bf16(uint16_t *p, vf x) {
+  uint32_t whole[16];
+  vi_store(whole, vi_bits(x));
+  for (int i = 0; i < 16; i++) {
+    uint32_t bits = whole[i];
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+      bits |= 0x400000u;
+    else
+      bits += 0x7fffu + (bits >> 16 & 1u);
+    p[i] = (uint16_t)(bits >> 16);
+  }
+}
+
+/* Even and odd bytes apart, as 16-bit products: 255 * 127 still fits one. */
+static inline tn_i4 tn_dot_quarter(tn_i4 acc, tn_i4 w, tn_h8 even, tn_h8 odd) {
+  tn_h8 low = (tn_h8)(w & 0x00ff00ff) * even;
+  tn_h8 high = (tn_h8)((tn_uh8)w >> 8) * odd;
+  tn_i4 first = (tn_i4)low, second = (tn_i4)high;
+  return acc + (((tn_i4)((tn_u4)first << 16) >> 16) + (first >> 16)) +
+         (((tn_i4)((tn_u4)second << 16) >> 16) + (second >> 16));
+}
+static inline vi vi_dot(vi acc, vi w, const int8_t *four) {
+  int16_t e0 = four[0], o0 = four[1], e1 = four[2], o1 = four[3];
+  tn_h8 even = {e0, e1, e0, e1, e0, e1, e0, e1}, odd = {o0, o1, o0, o1, o0, o1, o0, o1};
+#define EACH(q) tn_dot_quarter(acc.q, w.q, even, odd)
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+/* Products below 16 * 128: the even and the odd one can be added in 16 bits. */
+static inline vi vi_dot_nibbles(vi acc, vi w, const int8_t *four) {
+  int16_t e0 = four[0], o0 = four[1], e1 = four[2], o1 = four[3];
+  tn_h8 even = {e0, e1, e0, e1, e0, e1, e0, e1}, odd = {o0, o1, o0, o1, o0, o1, o0, o1};
+#define SUM(q) (tn_i4)((tn_h8)(w.q & 0x00ff00ff) * even + (tn_h8)((tn_uh8)w.q >> 8) * odd)
+  vi sums = TN_QUARTERS(vi, SUM);
+#undef SUM
+#define EACH(q) acc.q + (((tn_i4)((tn_u4)sums.q << 16) >> 16) + (sums.q >> 16))
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+
+/* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */
+__attribute__((always_inline)) static inline void tn_prefetch(const void *p) {
+  __builtin_prefetch(p);
+}
+
+#endif

@@ -4,6 +4,7 @@
 #define TENON_CLI_COMMANDS_H
 
 #define TN_COMMANDS(X)                                                            \
+  X(logits, "logits", "logits of given tokens")                                   \
   X(inspect, "inspect", "metadata, tensors, graph, placement, memory of a model") \
   X(devices, "devices", "drivers, devices and their properties")                  \
   X(bench, "bench", "measure speed")                                              \

@@ -18,7 +18,7 @@ typedef struct tn_runner tn_runner;
 typedef struct tn_runner_options {
   const char *device;      /* see tn_engine_options; NULL: "cpu" */
   uint32_t threads;        /* 0: the device's default */
-  const char *kv;          /* NULL: "f16" */
+  const char *kv;          /* NULL: "f16", or "f32" with float activations */
   const char *activations; /* NULL: "auto" */
   const char *passes;      /* NULL: all */
   uint32_t max_rows;       /* T of a step */

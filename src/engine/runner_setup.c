@@ -51,11 +51,17 @@ static tn_status dtype_of_kv(const char *name, uint32_t *dtype, tn_error *error)
   return tn_fail(error, TN_E_INVALID, "kv: \"%.40s\" given, expected f16, f32 or bf16", name);
 }
 
+/* Unless told otherwise: f16, or f32 where activations are float too, so that nothing is rounded. */
+static const char *kv_of(const tn_runner_options *options) {
+  if (options->kv) return options->kv;
+  return options->activations && !strcmp(options->activations, "float") ? "f32" : "f16";
+}
+
 static tn_status make_graph(tn_runner *runner, tn_error *error) {
   const tn_runner_options *options = &runner->options;
   const tn_hyper *hyper = tn_model_hyper(runner->model);
   uint32_t kv_dtype;
-  tn_status status = dtype_of_kv(options->kv ? options->kv : "f16", &kv_dtype, error);
+  tn_status status = dtype_of_kv(kv_of(options), &kv_dtype, error);
   if (status != TN_OK) return status;
   if (options->max_context > hyper->context)
     return tn_fail(error, TN_E_LIMIT, "context: %u positions wanted, the model was made for %u", options->max_context,

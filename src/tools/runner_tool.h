@@ -19,7 +19,9 @@ typedef struct tn_runner_tool {
 #define TN_RUNNER_TOOL_OPTIONS(tool)                                                                                     \
   {"device", 0, TN_CLI_TEXT, &(tool).device, "D", "device that runs the model (tenon devices lists them)", 0, 0},        \
       {"threads", 't', TN_CLI_U32, &(tool).threads, "N", "threads of the cpu device", 1, 1024},                          \
-      {"kv", 0, TN_CLI_TEXT, &(tool).kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0},                       \
+      {"kv",       0,      TN_CLI_TEXT,                                                                                  \
+       &(tool).kv, "TYPE", "KV memory in f16 (default), bf16 or f32 (default with float activations)",                   \
+       0,          0},                                                                                                   \
       {"activations",                                                                                                    \
        0,                                                                                                                \
        TN_CLI_TEXT,                                                                                                      \

@@ -1,0 +1,80 @@
+/* The equalities on tiny models of each family, on every device and in every KV dtype. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "engine/runner.h"
+#include "equalities.h"
+#include "tenon/tenon.h"
+
+#define TOKENS 75u
+
+static const char *const MODELS[] = {"llama", "llama-gqa3", "llama-rope3-tied", "gpt2"};
+static const char *const KV[] = {"f16", "f32", "bf16"};
+
+static float *check_model(const char *name, const char *device, const char *kv) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/golden/%s/model.gguf", TEST_DATA, name);
+  tn_error error;
+  tn_model *model;
+  equal_ok(tn_model_open(path, &model, &error), &error);
+  tn_runner_options options = {
+      .device = device, .kv = kv, .max_rows = 64, .max_sequences = 8, .max_context = 96, .pages = 24};
+  tn_runner *runner;
+  equal_ok(tn_runner_create(model, &options, &runner, &error), &error);
+  int32_t tokens[TOKENS];
+  for (uint32_t i = 0; i < TOKENS; i++) tokens[i] = (int32_t)((i * 37u + i * i) % 300u);
+  float *alone = equal_all(runner, tokens, TOKENS);
+  tn_runner_destroy(runner);
+  tn_model_close(model);
+  return alone;
+}
+
+static void check_device(const char *device) {
+  for (size_t m = 0; m < TN_COUNT(MODELS); m++)
+    for (size_t k = 0; k < TN_COUNT(KV); k++) free(check_model(MODELS[m], device, KV[k]));
+}
+
+static void holds_on_cpu(void **state) {
+  (void)state;
+  check_device("cpu");
+}
+
+static void holds_in_private_memory(void **state) {
+  (void)state;
+  check_device("reference,private-memory=1");
+}
+
+/* Private memory changes nothing but where it lies. */
+static void private_memory_is_the_reference(void **state) {
+  (void)state;
+  float *open = check_model("llama", "reference", "f16");
+  float *hidden = check_model("llama", "reference,private-memory=1", "f16");
+  assert_memory_equal(open, hidden, TOKENS * 320 * sizeof(float));
+  free(open);
+  free(hidden);
+}
+
+static void threads_change_nothing(void **state) {
+  (void)state;
+  float *one = check_model("llama", "cpu,threads=1", "f16");
+  float *two = check_model("llama", "cpu,threads=2", "f16");
+  assert_memory_equal(one, two, TOKENS * 320 * sizeof(float));
+  free(one);
+  free(two);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(holds_on_cpu),
+      cmocka_unit_test(holds_in_private_memory),
+      cmocka_unit_test(private_memory_is_the_reference),
+      cmocka_unit_test(threads_change_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

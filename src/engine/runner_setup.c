@@ -66,7 +66,7 @@ static tn_status make_graph(tn_runner *runner, tn_error *error) {
   if (options->max_context > hyper->context)
     return tn_fail(error, TN_E_LIMIT, "context: %u positions wanted, the model was made for %u", options->max_context,
                    hyper->context);
-  status = tn_model_build(runner->model, kv_dtype, &runner->graph, error);
+  status = tn_model_build(runner->model, options->max_context, kv_dtype, &runner->graph, error);
   if (status != TN_OK) return status;
   runner->graph->max_rows = options->max_rows;
   runner->graph->max_sequences = options->max_sequences;

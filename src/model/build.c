@@ -1,11 +1,8 @@
-/* Binding weights and building the blocks that families share (see build.h). */
+/* Binding weights by name, with their shapes checked (see build.h). */
 #include "model/build.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
-
-#define MAX_NAME 200
+#include "tensor/decode.h"
 
 #define FORMAT_NAME(name, format)               \
   do {                                          \
@@ -22,54 +19,80 @@ static tn_ref find_weight(const tn_graph *graph, const char *name) {
   return TN_NO_VALUE;
 }
 
-/* The tensor `name`, of exactly these dims (fastest first), marked as used; NULL with the graph failed. */
-static const tn_file_tensor *find_tensor(tn_build *build, const char *name, uint32_t rank, uint32_t cols,
-                                         uint32_t rows) {
-  tn_graph *graph = build->graph;
-  const tn_file_tensor *tensor = NULL;
-  if (graph->error.status != TN_OK) return NULL;
-  if (tn_gguf_get_tensor(build->gguf, build->use, name, &tensor, &graph->error) != TN_OK) return NULL;
-  bool fits = tensor->rank == rank && tensor->dims[0] == cols && (rank == 1 || tensor->dims[1] == rows);
-  if (fits) return tensor;
-  char found[100] = "", wanted[48];
+static void wrong_shape(tn_build *build, const tn_file_tensor *tensor, const char *wanted) {
+  char found[100] = "";
   size_t at = 0;
   for (uint32_t d = 0; d < tensor->rank && at < sizeof found; d++)
     at += (size_t)snprintf(found + at, sizeof found - at, "%s%lld", d ? ", " : "", (long long)tensor->dims[d]);
-  if (rank == 1)
-    snprintf(wanted, sizeof wanted, "%u", cols);
-  else
-    snprintf(wanted, sizeof wanted, "%u, %u", cols, rows);
-  tn_graph_fail(graph, TN_E_FORMAT, "%s: tensor %s has the shape [%s], expected [%s]", build->gguf->path, name, found,
-                wanted);
-  return NULL;
+  tn_graph_fail(build->graph, TN_E_FORMAT, "%s: tensor %s has the shape [%s], expected [%s] (fastest first)",
+                build->file->path, tensor->name, found, wanted);
+}
+
+/* The tensor called `name` in GGUF, marked as used; NULL with the graph failed. */
+static const tn_file_tensor *find_tensor(tn_build *build, const char *name, uint32_t *form) {
+  const tn_file_tensor *tensor = NULL;
+  tn_name file_name;
+  if (build->graph->error.status != TN_OK) return NULL;
+  tn_name_find(build->file, build->family, name, 0, &file_name);
+  *form = file_name.form;
+  tn_container_get_tensor(build->file, build->use, file_name.text, &tensor, &build->graph->error);
+  return tensor;
+}
+
+/* A view of all of the matrix [rows, cols] as the file stores it; false with the graph failed. */
+static bool view_matrix(tn_build *build, const char *name, uint32_t rows, uint32_t cols, tn_weight_source *source) {
+  uint32_t form = 0;
+  const tn_file_tensor *tensor = find_tensor(build, name, &form);
+  if (!tensor) return false;
+  bool transposed = form & TN_FORM_TRANSPOSED;
+  uint32_t fastest = transposed ? rows : cols, slowest = transposed ? cols : rows;
+  if (tensor->rank != 2 || tensor->dims[0] != fastest || tensor->dims[1] != slowest) {
+    char wanted[48];
+    snprintf(wanted, sizeof wanted, "%u, %u", fastest, slowest);
+    wrong_shape(build, tensor, wanted);
+    return false;
+  }
+  *source = (tn_weight_source){.size = sizeof *source,
+                               .dtype = tensor->dtype,
+                               .data = tensor->data,
+                               .rows = slowest,
+                               .cols = fastest,
+                               .row_count = rows,
+                               .col_count = cols,
+                               .transposed = transposed};
+  return true;
 }
 
 static tn_ref bind_rows(tn_build *build, const char *tensor_name, const char *weight_name, uint32_t rows, uint32_t cols,
                         uint32_t begin, uint32_t count) {
+  tn_weight_source source;
   tn_ref known = find_weight(build->graph, weight_name);
   if (known != TN_NO_VALUE) return known;
-  const tn_file_tensor *tensor = find_tensor(build, tensor_name, 2, cols, rows);
-  if (!tensor) return TN_NO_VALUE;
-  const tn_weight_source source = {.size = sizeof source,
-                                   .dtype = tensor->dtype,
-                                   .data = tensor->data,
-                                   .rows = rows,
-                                   .cols = cols,
-                                   .row_begin = begin,
-                                   .row_count = count,
-                                   .col_count = cols};
-  return tn_graph_weight(build->graph, weight_name, tensor->dtype, 2, (uint64_t[]){count, cols}, &source, 1);
+  if (!view_matrix(build, tensor_name, rows, cols, &source)) return TN_NO_VALUE;
+  source.row_begin = begin;
+  source.row_count = count;
+  return tn_graph_weight(build->graph, weight_name, source.dtype, 2, (uint64_t[]){count, cols}, &source, 1);
 }
 
+/* `count` values from `begin` on of a tensor of `total` values, of any shape if `flat`. */
 static tn_ref bind_vector(tn_build *build, const char *tensor_name, const char *weight_name, uint32_t total,
-                          uint32_t begin, uint32_t count) {
+                          uint32_t begin, uint32_t count, bool flat) {
+  uint32_t form = 0;
   tn_ref known = find_weight(build->graph, weight_name);
   if (known != TN_NO_VALUE) return known;
-  const tn_file_tensor *tensor = find_tensor(build, tensor_name, 1, total, 1);
+  const tn_file_tensor *tensor = find_tensor(build, tensor_name, &form);
   if (!tensor) return TN_NO_VALUE;
+  uint64_t values = 1;
+  for (uint32_t d = 0; d < tensor->rank; d++) values *= (uint64_t)tensor->dims[d];
+  if (values != total || (!flat && tensor->rank != 1)) {
+    char wanted[24];
+    snprintf(wanted, sizeof wanted, "%u", total);
+    wrong_shape(build, tensor, wanted);
+    return TN_NO_VALUE;
+  }
   if (tensor->dtype != TN_F32 && tensor->dtype != TN_F16 && tensor->dtype != TN_BF16) {
     tn_graph_fail(build->graph, TN_E_UNSUPPORTED, "%s: tensor %s is a vector in %s, expected f32, f16 or bf16",
-                  build->gguf->path, tensor_name, tn_dtype_name(tensor->dtype));
+                  build->file->path, tensor->name, tn_dtype_name(tensor->dtype));
     return TN_NO_VALUE;
   }
   const tn_weight_source source = {.size = sizeof source,
@@ -79,104 +102,86 @@ static tn_ref bind_vector(tn_build *build, const char *tensor_name, const char *
                                    .cols = total,
                                    .row_count = 1,
                                    .col_begin = begin,
-                                   .col_count = count};
+                                   .col_count = count,
+                                   .add = form & TN_FORM_ADD_ONE ? 1.0f : 0.0f};
   return tn_graph_weight(build->graph, weight_name, tensor->dtype, 1, &(uint64_t){count}, &source, 1);
 }
 
 tn_ref tn_build_matrix(tn_build *build, uint32_t rows, uint32_t cols, const char *format, ...) {
-  char name[MAX_NAME];
+  char name[TN_MAX_NAME];
   FORMAT_NAME(name, format);
   return bind_rows(build, name, name, rows, cols, 0, rows);
 }
 
 tn_ref tn_build_vector(tn_build *build, uint32_t count, const char *format, ...) {
-  char name[MAX_NAME];
+  char name[TN_MAX_NAME];
   FORMAT_NAME(name, format);
-  return bind_vector(build, name, name, count, 0, count);
+  return bind_vector(build, name, name, count, 0, count, false);
 }
 
 tn_ref tn_build_rows(tn_build *build, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t count, const char *format,
                      ...) {
-  char name[MAX_NAME], part[MAX_NAME + 32];
+  char name[TN_MAX_NAME], part[TN_MAX_NAME + 32];
   FORMAT_NAME(name, format);
   snprintf(part, sizeof part, "%s[%u:%u]", name, begin, begin + count);
   return bind_rows(build, name, part, rows, cols, begin, count);
 }
 
 tn_ref tn_build_slice(tn_build *build, uint32_t total, uint32_t begin, uint32_t count, const char *format, ...) {
-  char name[MAX_NAME], part[MAX_NAME + 32];
+  char name[TN_MAX_NAME], part[TN_MAX_NAME + 32];
   FORMAT_NAME(name, format);
   snprintf(part, sizeof part, "%s[%u:%u]", name, begin, begin + count);
-  return bind_vector(build, name, part, total, begin, count);
+  return bind_vector(build, name, part, total, begin, count, false);
+}
+
+tn_ref tn_build_strided_rows(tn_build *build, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t run,
+                             uint32_t period, uint32_t count, const char *format, ...) {
+  char name[TN_MAX_NAME], part[TN_MAX_NAME + 48];
+  FORMAT_NAME(name, format);
+  snprintf(part, sizeof part, "%s[%u+%u/%u]", name, begin, run, period);
+  tn_ref known = find_weight(build->graph, part);
+  if (known != TN_NO_VALUE) return known;
+  tn_weight_source source;
+  if (!view_matrix(build, name, rows, cols, &source)) return TN_NO_VALUE;
+  uint32_t *map = tn_arena_array(&build->graph->arena, count, sizeof *map);
+  if (!map) {
+    tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
+    return TN_NO_VALUE;
+  }
+  for (uint32_t i = 0; i < count; i++) map[i] = begin + i / run * period + i % run;
+  source.row_map = map;
+  source.row_count = count;
+  return tn_graph_weight(build->graph, part, source.dtype, 2, (uint64_t[]){count, cols}, &source, 1);
+}
+
+tn_ref tn_build_flat(tn_build *build, uint32_t count, const char *format, ...) {
+  char name[TN_MAX_NAME];
+  FORMAT_NAME(name, format);
+  return bind_vector(build, name, name, count, 0, count, true);
+}
+
+bool tn_build_read(tn_build *build, uint32_t count, float *out, const char *format, ...) {
+  char name[TN_MAX_NAME];
+  uint32_t form = 0;
+  FORMAT_NAME(name, format);
+  const tn_file_tensor *tensor = find_tensor(build, name, &form);
+  if (!tensor) return false;
+  if (tensor->rank != 1 || tensor->dims[0] != count) {
+    char wanted[24];
+    snprintf(wanted, sizeof wanted, "%u", count);
+    wrong_shape(build, tensor, wanted);
+    return false;
+  }
+  if (tn_decode_row(tensor->dtype, tensor->data, out, count)) return true;
+  tn_graph_fail(build->graph, TN_E_FORMAT, "%s: tensor %s is %s, expected plain numbers", build->file->path,
+                tensor->name, tn_dtype_name(tensor->dtype));
+  return false;
 }
 
 bool tn_build_has(const tn_build *build, const char *format, ...) {
-  char name[MAX_NAME];
+  char name[TN_MAX_NAME];
+  tn_name file_name;
   FORMAT_NAME(name, format);
-  return tn_gguf_find_tensor(build->gguf, name) != NULL;
-}
-
-void tn_build_rope_table(tn_build *build) {
-  const tn_hyper *hyper = build->hyper;
-  uint32_t half = hyper->rotary / 2;
-  float frequencies[512];
-  const tn_file_tensor *factors = NULL;
-  if (build->graph->error.status != TN_OK) return;
-  if (tn_build_has(build, "rope_freqs.weight")) {
-    factors = find_tensor(build, "rope_freqs.weight", 1, half, 1);
-    if (factors && factors->dtype != TN_F32)
-      tn_graph_fail(build->graph, TN_E_FORMAT, "%s: tensor rope_freqs.weight is %s, expected f32", build->gguf->path,
-                    tn_dtype_name(factors->dtype));
-    if (build->graph->error.status != TN_OK) return;
-  }
-  for (uint32_t m = 0; m < half; m++) {
-    float factor = 1.0f;
-    if (factors) memcpy(&factor, factors->data + m * sizeof factor, sizeof factor);
-    if (!(factor > 0)) {
-      tn_graph_fail(build->graph, TN_E_FORMAT,
-                    "%s: tensor rope_freqs.weight: value %u is %g, expected a positive number", build->gguf->path, m,
-                    (double)factor);
-      return;
-    }
-    double frequency = pow((double)hyper->rope_theta, -2.0 * m / hyper->rotary);
-    frequencies[m] = (float)(frequency / (double)factor / (double)hyper->rope_linear_factor);
-  }
-  build->rope_table =
-      tn_rope_table(build->graph, tn_graph_numbers(build->graph, "rope.frequencies", frequencies, half), 1.0f);
-}
-
-tn_ref tn_block_attention(tn_build *build, uint32_t layer, tn_ref q, tn_ref k, tn_ref v, uint32_t window) {
-  const tn_hyper *hyper = build->hyper;
-  tn_graph *graph = build->graph;
-  char name[32];
-  snprintf(name, sizeof name, "kv.%u", layer);
-  if (build->rope_table != TN_NO_VALUE) {
-    q = tn_rope(graph, q, build->rope_table, hyper->key_dim, build->pairing);
-    k = tn_rope(graph, k, build->rope_table, hyper->key_dim, build->pairing);
-  }
-  tn_ref kv =
-      tn_graph_kv(graph, name, tn_graph_group_of(graph, window), hyper->kv_heads, hyper->key_dim, hyper->value_dim);
-  tn_kv_write(graph, k, v, kv);
-  return tn_attention(graph, q, kv, TN_NO_VALUE, hyper->heads, 1.0f / sqrtf((float)hyper->key_dim), 0.0f);
-}
-
-tn_ref tn_block_gated_ffn(tn_build *build, uint32_t layer, tn_ref x, tn_activation activation) {
-  const tn_hyper *hyper = build->hyper;
-  tn_graph *graph = build->graph;
-  tn_ref gate = tn_linear(graph, x, tn_build_matrix(build, hyper->ffn, hyper->width, "blk.%u.ffn_gate.weight", layer),
-                          TN_NO_VALUE);
-  tn_ref up =
-      tn_linear(graph, x, tn_build_matrix(build, hyper->ffn, hyper->width, "blk.%u.ffn_up.weight", layer), TN_NO_VALUE);
-  tn_ref product = tn_activate(graph, gate, up, activation);
-  return tn_linear(graph, product, tn_build_matrix(build, hyper->width, hyper->ffn, "blk.%u.ffn_down.weight", layer),
-                   TN_NO_VALUE);
-}
-
-void tn_build_head(tn_build *build, tn_ref x) {
-  const tn_hyper *hyper = build->hyper;
-  const char *name = tn_build_has(build, "output.weight") ? "output.weight" : "token_embd.weight";
-  tn_ref rows = tn_select_rows(build->graph, x);
-  tn_graph_set_logits(
-      build->graph,
-      tn_linear(build->graph, rows, tn_build_matrix(build, hyper->vocabulary, hyper->width, "%s", name), TN_NO_VALUE));
+  tn_name_find(build->file, build->family, name, 0, &file_name);
+  return file_name.found;
 }

@@ -3,34 +3,39 @@
 #define TENON_MODEL_BUILD_H
 
 #include "graph/graph.h"
-#include "model/gguf.h"
 #include "model/hyper.h"
+#include "model/names.h"
 
 typedef struct tn_build {
   tn_graph *graph;
-  const tn_gguf *gguf;
-  tn_gguf_use *use; /* tensors get marked as they are bound */
+  const tn_container *file;
+  tn_container_use *use; /* tensors get marked as they are bound; NULL: nobody counts */
+  const struct tn_family *family;
   const tn_hyper *hyper;
-  tn_ref rope_table; /* made by tn_build_rope_table, read by tn_block_attention */
-  tn_rope_pairing pairing;
+  uint32_t context;          /* positions the graph is for */
+  tn_ref rope, rope_sliding; /* tables of full and of sliding layers, made by tn_build_decoder */
 } tn_build;
 
-/* A family: the code that reads and builds one architecture. */
+/* A family: the code that reads and builds one architecture, or a few that differ little. */
 typedef struct tn_family {
   const char *name;
-  const char *const *architectures; /* values of general.architecture, NULL behind the last */
+  const char *const *architectures; /* values of general.architecture in GGUF, NULL behind the last */
+  const char *const *model_types;   /* values of model_type in config.json; NULL: no such form */
+  const tn_tensor_name *names;      /* tensors of a folder whose names are not common; may be NULL */
+  const char *const (*aliases)[2];  /* {usual, own} names in config.json; may be NULL */
+  const char *const *unused;        /* tensors (tn_name_matches) that may be there and are not needed; may be NULL */
   /* Reads and checks hyper-parameters; errors stick to the reader. */
   void (*configure)(tn_hyper_reader *reader, tn_hyper *hyper);
   /* Builds the whole graph, tn_graph_set_logits included; errors stick to the graph. */
   void (*build)(tn_build *build);
 } tn_family;
 
-/* The family of an architecture, or NULL. */
-const tn_family *tn_family_of(tn_text architecture);
-/* The names of all architectures known, comma separated, into `out`. */
-void tn_family_list(char *out, size_t capacity);
+/* The family of a GGUF architecture or of a model_type of config.json, or NULL. */
+const tn_family *tn_family_of(tn_text name, bool is_folder);
+/* The names of all architectures (model types) known, comma separated, into `out`. */
+void tn_family_list(bool is_folder, char *out, size_t capacity);
 
-/* ---- weights: names are GGUF tensor names, formatted ---- */
+/* ---- weights: names are GGUF tensor names, formatted; names.h translates for a folder ---- */
 
 /* The matrix of exactly [rows, cols] (out, in features). The same name gives the same weight. */
 __attribute__((format(printf, 4, 5))) tn_ref tn_build_matrix(tn_build *build, uint32_t rows, uint32_t cols,
@@ -43,23 +48,60 @@ __attribute__((format(printf, 6, 7))) tn_ref tn_build_rows(tn_build *build, uint
                                                            uint32_t begin, uint32_t count, const char *format, ...);
 __attribute__((format(printf, 5, 6))) tn_ref tn_build_slice(tn_build *build, uint32_t total, uint32_t begin,
                                                             uint32_t count, const char *format, ...);
+/* Every `period`-th run of `run` rows from row `begin` on (`count` rows in all) of the matrix of exactly [rows, cols]:
+ * what belongs together where a projection holds its parts head by head. */
+__attribute__((format(printf, 8, 9))) tn_ref tn_build_strided_rows(tn_build *build, uint32_t rows, uint32_t cols,
+                                                                   uint32_t begin, uint32_t run, uint32_t period,
+                                                                   uint32_t count, const char *format, ...);
+/* All `count` values of a tensor of any shape, in order, as a vector. */
+__attribute__((format(printf, 3, 4))) tn_ref tn_build_flat(tn_build *build, uint32_t count, const char *format, ...);
+/* Decodes the `count` values of a small tensor into `out`; false with the graph failed. */
+__attribute__((format(printf, 4, 5))) bool tn_build_read(tn_build *build, uint32_t count, float *out,
+                                                         const char *format, ...);
 /* Is there such a tensor? */
 __attribute__((format(printf, 2, 3))) bool tn_build_has(const tn_build *build, const char *format, ...);
 
-/* ---- blocks ---- */
+/* ---- blocks (block.c): parts of layer `layer` by the names blk.LAYER.NAME ---- */
 
-/* cos and sin of every row's position for the rotary width, base and scaling of the hyper-parameters; a tensor
- * rope_freqs.weight, where the file has one, divides the frequencies. */
-void tn_build_rope_table(tn_build *build);
+/* x W^T with NAME.weight [rows, width of x], plus NAME.bias where the file has one. */
+tn_ref tn_block_linear(tn_build *build, tn_ref x, uint32_t rows, const char *name, uint32_t layer);
+/* The same with rows [begin, begin + count) of NAME.weight and NAME.bias, which have `total`. */
+tn_ref tn_block_linear_rows(tn_build *build, tn_ref x, uint32_t total, uint32_t begin, uint32_t count, const char *name,
+                            uint32_t layer);
+/* RMS norm (or what the family's norm_kind says, with NAME.bias) of the rows with NAME.weight. */
+tn_ref tn_block_norm(tn_build *build, tn_ref x, const char *name, uint32_t layer);
+/* RMS norm of every run of `group` values with NAME.weight [group]. */
+tn_ref tn_block_head_norm(tn_build *build, tn_ref x, uint32_t group, const char *name, uint32_t layer);
 
-/* q, k, v [T, heads * dim] -> attention output [T, heads * value_dim]: turned by the rope table where there is one,
- * written to the layer's KV pages, attended in full or in a window. */
-tn_ref tn_block_attention(tn_build *build, uint32_t layer, tn_ref q, tn_ref k, tn_ref v, uint32_t window);
+/* Attention of one layer. */
+typedef struct tn_attention_block {
+  uint32_t heads, kv_heads, key_dim, value_dim;
+  uint32_t window; /* 0: full */
+  float scale, softcap;
+  tn_ref rope;  /* table, or none */
+  tn_ref sinks; /* [heads], or none */
+} tn_attention_block;
+/* What the hyper-parameters say of the layer's. */
+tn_attention_block tn_block_attention_of(const tn_build *build, uint32_t layer);
+/* q, k, v [T, heads * dim] -> attention output [T, heads * value_dim]: turned, written to the layer's KV pages,
+ * attended. */
+tn_ref tn_block_attend(tn_build *build, uint32_t layer, tn_ref q, tn_ref k, tn_ref v, const tn_attention_block *a);
+/* attn_q, attn_k, attn_v of x, their norms where the family has them, attention, attn_output. */
+tn_ref tn_block_attention(tn_build *build, tn_ref x, uint32_t layer, const tn_attention_block *a);
 
-/* down(activation(gate x) * (up x)) with the layer's ffn_gate, ffn_up, ffn_down. */
-tn_ref tn_block_gated_ffn(tn_build *build, uint32_t layer, tn_ref x, tn_activation activation);
+/* down(activation(gate x) * (up x)) with the layer's ffn_gate, ffn_up, ffn_down of width `ffn`. */
+tn_ref tn_block_gated_ffn(tn_build *build, tn_ref x, uint32_t ffn, uint32_t layer);
+/* x plus y times the residual scale. */
+tn_ref tn_block_residual(tn_build *build, tn_ref x, tn_ref y);
+/* The block of most: x += attention(attn_norm x), x += ffn(ffn_norm x), experts where the layer has them. */
+tn_ref tn_block_pre_norm(tn_build *build, tn_ref x, uint32_t layer);
+/* The same with a norm behind each part as well: x += post_attention_norm(attention(attn_norm x)),
+ * x += post_ffw_norm(ffn(ffn_norm x)). */
+tn_ref tn_block_pre_post_norm(tn_build *build, tn_ref x, uint32_t layer);
 
-/* The rows that want logits times the output matrix (output.weight, or token_embd.weight where the head is tied). */
-void tn_build_head(tn_build *build, tn_ref x);
+/* The embedding of every row's token, times its scale. */
+tn_ref tn_build_embedding(tn_build *build);
+/* All layers by `block`, the output norm and the head (output.weight, or the embedding where it is tied). */
+void tn_build_decoder(tn_build *build, tn_ref x, tn_ref (*block)(tn_build *build, tn_ref x, uint32_t layer));
 
 #endif

@@ -13,18 +13,24 @@ static const tn_family *const families[] = {
 #undef X
 };
 
-const tn_family *tn_family_of(tn_text architecture) {
+static const char *const *names_of(const tn_family *family, bool is_folder) {
+  static const char *const none[] = {NULL};
+  const char *const *names = is_folder ? family->model_types : family->architectures;
+  return names ? names : none;
+}
+
+const tn_family *tn_family_of(tn_text wanted, bool is_folder) {
   for (size_t i = 0; i < TN_COUNT(families); i++)
-    for (const char *const *name = families[i]->architectures; *name; name++)
-      if (tn_text_is(architecture, *name)) return families[i];
+    for (const char *const *name = names_of(families[i], is_folder); *name; name++)
+      if (tn_text_is(wanted, *name)) return families[i];
   return NULL;
 }
 
-void tn_family_list(char *out, size_t capacity) {
+void tn_family_list(bool is_folder, char *out, size_t capacity) {
   size_t used = 0;
   if (capacity) out[0] = 0;
   for (size_t i = 0; i < TN_COUNT(families); i++)
-    for (const char *const *name = families[i]->architectures; *name; name++) {
+    for (const char *const *name = names_of(families[i], is_folder); *name; name++) {
       int n = snprintf(out + used, capacity - used, "%s%s", used ? ", " : "", *name);
       if (n < 0 || (size_t)n >= capacity - used) return;
       used += (size_t)n;

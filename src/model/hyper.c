@@ -1,10 +1,9 @@
-/* Reading hyper-parameters from GGUF metadata (see hyper.h). */
+/* Reading hyper-parameters by name from GGUF metadata or config.json (see hyper.h). */
 #include "model/hyper.h"
 
 #include <stdio.h>
-#include <string.h>
 #include "base/error.h"
-#include "base/memory.h"
+#include "model/build.h"
 
 #define MAX_KEY 160
 
@@ -22,117 +21,294 @@ static tn_error *error_of(const tn_hyper_reader *reader) {
   return reader->status == TN_OK ? reader->error : NULL;
 }
 
-uint32_t tn_hyper_u32(tn_hyper_reader *reader, const char *name) {
+/* What this family's config.json calls `name`. */
+static const char *own_name(const tn_hyper_reader *reader, const char *name) {
+  const char *const(*alias)[2] = reader->family->aliases;
+  for (; alias && (*alias)[0]; alias++)
+    if (!strcmp((*alias)[0], name)) return (*alias)[1];
+  return name;
+}
+
+/* The value of config.json, marked; NULL where it is absent. */
+static const tn_config_value *config_value(tn_hyper_reader *reader, const char *name) {
+  const tn_config *config = &reader->file->config;
+  const tn_config_value *value = name ? tn_config_find(config, own_name(reader, name)) : NULL;
+  if (value && reader->use) reader->use->values[value - config->values] = 1;
+  return value;
+}
+
+/* Is `value` of the wanted kind? An error if it is of another; absent is no error. */
+static bool is_kind(tn_hyper_reader *reader, const tn_config_value *value, tn_json_kind kind) {
+  if (!value) return false;
+  if (value->kind == kind) return true;
+  note(reader, tn_fail(error_of(reader), TN_E_FORMAT, "%s: %s is %s, expected %s", reader->file->config.path,
+                       value->path, tn_config_kind_name(value->kind), tn_config_kind_name(kind)));
+  return false;
+}
+
+static void missing(tn_hyper_reader *reader, const char *config) {
+  if (reader->status == TN_OK)
+    reader->status = tn_fail(reader->error, TN_E_NOT_FOUND, "%s: %s is missing", reader->file->config.path,
+                             config ? own_name(reader, config) : "a value only GGUF has");
+}
+
+bool tn_hyper_has(const tn_hyper_reader *reader, const char *gguf, const char *config) {
+  char key[MAX_KEY];
+  if (tn_hyper_is_folder(reader)) return config && tn_config_find(&reader->file->config, own_name(reader, config));
+  return gguf && tn_gguf_find(reader->file->gguf, key_of(reader, gguf, key));
+}
+
+void tn_hyper_ignore(tn_hyper_reader *reader, const char *gguf, const char *config) {
+  char key[MAX_KEY];
+  if (tn_hyper_is_folder(reader)) {
+    config_value(reader, config);
+    return;
+  }
+  const tn_gguf_key *found = gguf ? tn_gguf_find(reader->file->gguf, key_of(reader, gguf, key)) : NULL;
+  if (found) reader->use->gguf.keys[found - reader->file->gguf->keys] = 1;
+}
+
+uint32_t tn_hyper_u32_or(tn_hyper_reader *reader, const char *gguf, const char *config, uint32_t otherwise) {
+  char key[MAX_KEY];
+  if (tn_hyper_is_folder(reader)) {
+    const tn_config_value *value = config_value(reader, config);
+    if (!is_kind(reader, value, TN_JSON_NUMBER)) return otherwise;
+    bool fits = value->number >= 0 && value->number <= UINT32_MAX && value->number == (double)(uint32_t)value->number;
+    tn_hyper_demand(reader, fits, gguf, config, value->number, "a whole number");
+    return fits ? (uint32_t)value->number : otherwise;
+  }
+  if (gguf)
+    note(reader, tn_gguf_opt_u32(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &otherwise,
+                                 error_of(reader)));
+  return otherwise;
+}
+
+float tn_hyper_f32_or(tn_hyper_reader *reader, const char *gguf, const char *config, float otherwise) {
+  char key[MAX_KEY];
+  if (tn_hyper_is_folder(reader)) {
+    const tn_config_value *value = config_value(reader, config);
+    return is_kind(reader, value, TN_JSON_NUMBER) ? (float)value->number : otherwise;
+  }
+  if (gguf)
+    note(reader, tn_gguf_opt_f32(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &otherwise,
+                                 error_of(reader)));
+  return otherwise;
+}
+
+uint32_t tn_hyper_u32(tn_hyper_reader *reader, const char *gguf, const char *config) {
   char key[MAX_KEY];
   uint32_t value = 0;
-  note(reader, tn_gguf_get_u32(reader->gguf, reader->use, key_of(reader, name, key), &value, error_of(reader)));
-  return value;
+  if (!tn_hyper_is_folder(reader)) {
+    note(reader,
+         tn_gguf_get_u32(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &value, error_of(reader)));
+    return value;
+  }
+  if (!tn_hyper_has(reader, gguf, config)) missing(reader, config);
+  return tn_hyper_u32_or(reader, gguf, config, 0);
 }
 
-uint32_t tn_hyper_u32_or(tn_hyper_reader *reader, const char *name, uint32_t otherwise) {
-  char key[MAX_KEY];
-  note(reader, tn_gguf_opt_u32(reader->gguf, reader->use, key_of(reader, name, key), &otherwise, error_of(reader)));
-  return otherwise;
-}
-
-float tn_hyper_f32(tn_hyper_reader *reader, const char *name) {
+float tn_hyper_f32(tn_hyper_reader *reader, const char *gguf, const char *config) {
   char key[MAX_KEY];
   float value = 0;
-  note(reader, tn_gguf_get_f32(reader->gguf, reader->use, key_of(reader, name, key), &value, error_of(reader)));
-  return value;
+  if (!tn_hyper_is_folder(reader)) {
+    note(reader,
+         tn_gguf_get_f32(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &value, error_of(reader)));
+    return value;
+  }
+  if (!tn_hyper_has(reader, gguf, config)) missing(reader, config);
+  return tn_hyper_f32_or(reader, gguf, config, 0);
 }
 
-float tn_hyper_f32_or(tn_hyper_reader *reader, const char *name, float otherwise) {
+bool tn_hyper_bool_or(tn_hyper_reader *reader, const char *gguf, const char *config, bool otherwise) {
   char key[MAX_KEY];
-  note(reader, tn_gguf_opt_f32(reader->gguf, reader->use, key_of(reader, name, key), &otherwise, error_of(reader)));
+  if (tn_hyper_is_folder(reader)) {
+    const tn_config_value *value = config_value(reader, config);
+    return is_kind(reader, value, TN_JSON_BOOLEAN) ? value->boolean : otherwise;
+  }
+  if (gguf)
+    note(reader, tn_gguf_opt_bool(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &otherwise,
+                                  error_of(reader)));
   return otherwise;
 }
 
-tn_text tn_hyper_text_or(tn_hyper_reader *reader, const char *name, const char *otherwise) {
+tn_text tn_hyper_text_or(tn_hyper_reader *reader, const char *gguf, const char *config, const char *otherwise) {
   char key[MAX_KEY];
-  tn_text value = tn_text_of(otherwise);
-  note(reader, tn_gguf_opt_string(reader->gguf, reader->use, key_of(reader, name, key), &value, error_of(reader)));
-  return value;
-}
-
-static void require(tn_hyper_reader *reader, bool holds, const char *name, double value, const char *expected) {
-  if (holds || reader->status != TN_OK) return;
-  reader->status = tn_fail(reader->error, TN_E_FORMAT, "%s: %s.%s is %g, expected %s", reader->gguf->path,
-                           reader->architecture, name, value, expected);
-}
-
-/* Rows of the token embedding: the vocabulary of the logits. */
-static uint32_t read_vocabulary(tn_hyper_reader *reader) {
-  const tn_file_tensor *table = NULL;
-  note(reader, tn_gguf_get_tensor(reader->gguf, NULL, "token_embd.weight", &table, error_of(reader)));
-  if (reader->status != TN_OK) return 0;
-  if (table->rank != 2 || table->dims[1] > (1 << 24)) {
-    reader->status = tn_fail(reader->error, TN_E_FORMAT,
-                             "%s: token_embd.weight: expected a matrix of at most 2^24 rows", reader->gguf->path);
-    return 0;
+  tn_text text = tn_text_of(otherwise);
+  if (tn_hyper_is_folder(reader)) {
+    const tn_config_value *value = config_value(reader, config);
+    return is_kind(reader, value, TN_JSON_STRING) ? value->text : text;
   }
-  return (uint32_t)table->dims[1];
+  if (gguf)
+    note(reader, tn_gguf_opt_string(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &text,
+                                    error_of(reader)));
+  return text;
 }
 
-void tn_hyper_read_common(tn_hyper_reader *reader, tn_hyper *hyper) {
-  hyper->layers = tn_hyper_u32(reader, "block_count");
-  hyper->context = tn_hyper_u32(reader, "context_length");
-  hyper->width = tn_hyper_u32(reader, "embedding_length");
-  hyper->ffn = tn_hyper_u32(reader, "feed_forward_length");
-  hyper->heads = tn_hyper_u32(reader, "attention.head_count");
-  require(reader, hyper->layers >= 1 && hyper->layers <= 1024, "block_count", hyper->layers, "1 .. 1024");
-  require(reader, hyper->context >= 1 && hyper->context <= (1u << 28), "context_length", hyper->context, "1 .. 2^28");
-  require(reader, hyper->width >= 1 && hyper->width <= (1u << 20), "embedding_length", hyper->width, "1 .. 2^20");
-  require(reader, hyper->ffn >= 1 && hyper->ffn <= (1u << 24), "feed_forward_length", hyper->ffn, "1 .. 2^24");
-  require(reader, hyper->heads >= 1 && hyper->heads <= 4096, "attention.head_count", hyper->heads, "1 .. 4096");
-  if (reader->status != TN_OK) return;
-  hyper->kv_heads = tn_hyper_u32_or(reader, "attention.head_count_kv", hyper->heads);
-  require(reader, hyper->kv_heads >= 1 && hyper->heads % hyper->kv_heads == 0, "attention.head_count_kv",
-          hyper->kv_heads, "a divisor of attention.head_count");
-  uint32_t by_width = hyper->width / hyper->heads;
-  hyper->key_dim = tn_hyper_u32_or(reader, "attention.key_length", by_width);
-  hyper->value_dim = tn_hyper_u32_or(reader, "attention.value_length", hyper->key_dim);
-  require(reader, hyper->key_dim >= 1 && hyper->key_dim <= 1024, "attention.key_length", hyper->key_dim, "1 .. 1024");
-  require(reader, hyper->value_dim >= 1 && hyper->value_dim <= 1024, "attention.value_length", hyper->value_dim,
-          "1 .. 1024");
-  hyper->vocabulary = read_vocabulary(reader);
-  uint32_t stated = tn_hyper_u32_or(reader, "vocab_size", hyper->vocabulary);
-  require(reader, stated == hyper->vocabulary, "vocab_size", stated, "the rows of token_embd.weight");
+static uint32_t config_list(tn_hyper_reader *reader, const char *config, double *out, uint32_t capacity) {
+  const tn_config_value *value = config_value(reader, config);
+  if (!value) return 0;
+  const tn_config_value *items = value->kind == TN_JSON_ARRAY ? value->items : value;
+  size_t count = value->kind == TN_JSON_ARRAY ? value->item_count : 1;
+  tn_hyper_demand(reader, count <= capacity, NULL, config, (double)count, "fewer values");
+  for (size_t i = 0; i < count && reader->status == TN_OK; i++) {
+    if (items[i].kind == TN_JSON_BOOLEAN)
+      out[i] = items[i].boolean;
+    else if (is_kind(reader, items + i, TN_JSON_NUMBER))
+      out[i] = items[i].number;
+  }
+  return reader->status == TN_OK ? (uint32_t)count : 0;
 }
 
-void tn_hyper_read_rope(tn_hyper_reader *reader, tn_hyper *hyper) {
-  hyper->rope_theta = tn_hyper_f32_or(reader, "rope.freq_base", 10000.0f);
-  hyper->rotary = tn_hyper_u32_or(reader, "rope.dimension_count", hyper->key_dim);
-  hyper->rope_linear_factor = 1.0f;
-  require(reader, hyper->rope_theta > 0 && hyper->rope_theta < 1e30f, "rope.freq_base", (double)hyper->rope_theta,
-          "a positive number");
-  require(reader, hyper->rotary >= 2 && hyper->rotary % 2 == 0 && hyper->rotary <= hyper->key_dim,
-          "rope.dimension_count", hyper->rotary, "an even number up to the head's size");
-  tn_text type = tn_hyper_text_or(reader, "rope.scaling.type", "none");
-  if (reader->status != TN_OK) return;
-  if (tn_text_is(type, "linear")) {
-    hyper->rope_linear_factor = tn_hyper_f32(reader, "rope.scaling.factor");
-    require(reader, hyper->rope_linear_factor >= 1e-3f && hyper->rope_linear_factor <= 1e6f, "rope.scaling.factor",
-            (double)hyper->rope_linear_factor, "a positive number");
-  } else if (!tn_text_is(type, "none")) {
-    reader->status =
-        tn_fail(reader->error, TN_E_UNSUPPORTED, "%s: %s.rope.scaling.type is \"%.*s\", expected none or linear",
-                reader->gguf->path, reader->architecture, (int)(type.bytes < 40 ? type.bytes : 40), type.data);
+uint32_t tn_hyper_list(tn_hyper_reader *reader, const char *gguf, const char *config, double *out, uint32_t capacity) {
+  char key[MAX_KEY];
+  if (tn_hyper_is_folder(reader)) return config_list(reader, config, out, capacity);
+  const tn_gguf_key *found = gguf ? tn_gguf_find(reader->file->gguf, key_of(reader, gguf, key)) : NULL;
+  if (!found) return 0;
+  if (found->type != TN_GGUF_ARRAY) {
+    float number = 0;
+    uint32_t whole = 0;
+    bool is_float = found->type == TN_GGUF_F32 || found->type == TN_GGUF_F64;
+    if (is_float)
+      number = tn_hyper_f32(reader, gguf, config);
+    else
+      whole = tn_hyper_u32(reader, gguf, config);
+    out[0] = is_float ? (double)number : whole;
+    return reader->status == TN_OK;
+  }
+  tn_gguf_array array = {0};
+  tn_gguf_type wanted =
+      found->array.type == TN_GGUF_F32 || found->array.type == TN_GGUF_F64 ? TN_GGUF_F32 : TN_GGUF_I64;
+  note(reader,
+       tn_gguf_get_array(reader->file->gguf, &reader->use->gguf, found->name, wanted, &array, error_of(reader)));
+  if (reader->status != TN_OK) return 0;
+  tn_hyper_demand(reader, array.count <= capacity, gguf, config, (double)array.count, "fewer values");
+  if (reader->status != TN_OK) return 0;
+  for (size_t i = 0; i < array.count; i++)
+    out[i] = wanted == TN_GGUF_F32 ? tn_gguf_array_f64(&array, i) : (double)tn_gguf_array_i64(&array, i);
+  return (uint32_t)array.count;
+}
+
+void tn_hyper_demand(tn_hyper_reader *reader, bool holds, const char *gguf, const char *config, double value,
+                     const char *expected) {
+  if (holds || reader->status != TN_OK) return;
+  if (tn_hyper_is_folder(reader))
+    reader->status = tn_fail(reader->error, TN_E_FORMAT, "%s: %s is %g, expected %s", reader->file->config.path,
+                             own_name(reader, config ? config : gguf), value, expected);
+  else
+    reader->status = tn_fail(reader->error, TN_E_FORMAT, "%s: %s.%s is %g, expected %s", reader->file->path,
+                             reader->architecture, gguf ? gguf : config, value, expected);
+}
+
+void *tn_hyper_own(tn_hyper_reader *reader, size_t bytes) {
+  void *own = tn_arena_alloc(reader->arena, bytes);
+  if (!own) note(reader, tn_fail(error_of(reader), TN_E_MEMORY, "%s: out of memory", reader->file->path));
+  return own;
+}
+
+/* ---- what was left unread ---- */
+
+static bool ends_with(const char *text, const char *end) {
+  size_t a = strlen(text), b = strlen(end);
+  return a >= b && !strcmp(text + a - b, end);
+}
+
+static bool is_any_of(const char *name, const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!strcmp(name, names[i])) return true;
+  return false;
+}
+
+static void finish_gguf(tn_hyper_reader *reader) {
+  static const char *const harmless[] = {"rope.scaling.finetuned", "tensor_data_layout",
+                                         "rope.scaling.original_context_length", "expert_count", "expert_used_count"};
+  const tn_gguf *gguf = reader->file->gguf;
+  size_t prefix = strlen(reader->architecture);
+  for (size_t i = 0; i < gguf->key_count && reader->status == TN_OK; i++) {
+    const char *name = gguf->keys[i].name;
+    if (reader->use->gguf.keys[i] || strncmp(name, reader->architecture, prefix) || name[prefix] != '.') continue;
+    if (!is_any_of(name + prefix + 1, harmless, TN_COUNT(harmless)))
+      reader->status =
+          tn_fail(reader->error, TN_E_UNSUPPORTED,
+                  "%s: key %s is not known for this architecture; it may change the mathematics", gguf->path, name);
+  }
+}
+
+/* Values of config.json that change nothing of what a model computes for text. */
+static bool is_harmless(const tn_config_value *value, const char *name) {
+  static const char *const names[] = {"attention_bias",
+                                      "mlp_bias", /* the tensors are there or not */
+                                      "architectures",
+                                      "model_type",
+                                      "transformers_version",
+                                      "torch_dtype",
+                                      "dtype",
+                                      "use_cache",
+                                      "initializer_range",
+                                      "initializer_factor",
+                                      "pretraining_tp",
+                                      "tokenizer_class",
+                                      "auto_map",
+                                      "output_router_logits",
+                                      "router_aux_loss_coef",
+                                      "router_jitter_noise",
+                                      "mamba_ssm_dtype",
+                                      "vocab_size_per_layer_input",
+                                      "rope_interleave",
+                                      "output_attentions",
+                                      "output_hidden_states",
+                                      "return_dict",
+                                      "finetuning_task",
+                                      "name_or_path",
+                                      "is_encoder_decoder",
+                                      "is_decoder",
+                                      "use_return_dict",
+                                      "problem_type",
+                                      "transformers.js_config",
+                                      "unsloth_fixed",
+                                      "unsloth_version",
+                                      "mm_tokens_per_image",
+                                      "aux_loss_alpha",
+                                      "seq_aux",
+                                      "language_model_only"};
+  static const char *const ends[] = {"_token_id",     "_token_ids", "_token_index", "_dropout",          "_pdrop",
+                                     "_dropout_prob", "_dropout_p", "_init_std",    "_initializer_range"};
+  static const char *const parts[] = {"vision_config.",          "audio_config.", "quantization_config.",
+                                      "task_specific_params.",   "id2label.",     "label2id.",
+                                      "transformers.js_config.", "auto_map.",     "generation_config."};
+  if (value->kind == TN_JSON_NULL || name[0] == '_' || !strncmp(name, "summary_", 8)) return true;
+  if (is_any_of(name, names, TN_COUNT(names))) return true;
+  for (size_t i = 0; i < TN_COUNT(ends); i++)
+    if (ends_with(name, ends[i])) return true;
+  for (size_t i = 0; i < TN_COUNT(parts); i++)
+    if (!strncmp(name, parts[i], strlen(parts[i]))) return true;
+  return false;
+}
+
+static void finish_folder(tn_hyper_reader *reader) {
+  const tn_config *config = &reader->file->config;
+  /* What isn't quantised as the tensors say it is, isn't known. */
+  tn_text method = tn_hyper_text_or(reader, NULL, "quantization_config.quant_method", "");
+  if (method.bytes && !tn_text_is(method, "mxfp4"))
+    note(reader, tn_fail(error_of(reader), TN_E_UNSUPPORTED,
+                         "%s: quantization_config.quant_method is \"%.*s\", expected none or mxfp4", config->path,
+                         (int)(method.bytes < 40 ? method.bytes : 40), method.data));
+  for (size_t i = 0; i < config->count && reader->status == TN_OK; i++) {
+    const char *name = config->values[i].path;
+    if (config->nested && !strncmp(name, "text_config.", 12)) name += 12;
+    if (reader->use->values[i] || is_harmless(config->values + i, name)) continue;
+    /* said at the top once more than inside text_config */
+    const tn_config_value *inner = tn_config_find(config, name);
+    if (inner && inner != config->values + i && reader->use->values[inner - config->values]) continue;
+    reader->status = tn_fail(reader->error, TN_E_UNSUPPORTED,
+                             "%s: key %s is not known for this model type; it may change the mathematics", config->path,
+                             config->values[i].path);
   }
 }
 
 void tn_hyper_finish(tn_hyper_reader *reader) {
-  static const char *const harmless[] = {"rope.scaling.finetuned", "tensor_data_layout",
-                                         "rope.scaling.original_context_length", "expert_count", "expert_used_count"};
-  size_t prefix = strlen(reader->architecture);
-  for (size_t i = 0; i < reader->gguf->key_count && reader->status == TN_OK; i++) {
-    const char *name = reader->gguf->keys[i].name;
-    if (reader->use->keys[i] || strncmp(name, reader->architecture, prefix) || name[prefix] != '.') continue;
-    bool known = false;
-    for (size_t k = 0; k < TN_COUNT(harmless); k++) known = known || !strcmp(name + prefix + 1, harmless[k]);
-    if (!known)
-      reader->status = tn_fail(reader->error, TN_E_UNSUPPORTED,
-                               "%s: key %s is not known for this architecture; it may change the mathematics",
-                               reader->gguf->path, name);
-  }
+  if (reader->status != TN_OK) return;
+  if (tn_hyper_is_folder(reader))
+    finish_folder(reader);
+  else
+    finish_gguf(reader);
 }

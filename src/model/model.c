@@ -7,40 +7,64 @@
 #include <string.h>
 
 struct tn_model {
-  tn_gguf *gguf;
+  tn_container file;
+  tn_arena arena; /* what a family keeps of its hyper-parameters */
   const tn_family *family;
   tn_hyper hyper;
   uint64_t parameters;
 };
 
-static tn_status find_family(tn_model *model, tn_gguf_use *use, tn_text *architecture, tn_error *error) {
-  tn_status status = tn_gguf_get_string(model->gguf, use, "general.architecture", architecture, error);
-  if (status != TN_OK) return status;
-  model->family = tn_family_of(*architecture);
-  if (model->family) return TN_OK;
-  char known[300];
-  tn_family_list(known, sizeof known);
-  return tn_fail(error, TN_E_UNSUPPORTED, "%s: general.architecture is \"%.*s\", expected one of %s", model->gguf->path,
-                 (int)(architecture->bytes < 60 ? architecture->bytes : 60), architecture->data, known);
+static int cut(tn_text text) {
+  return (int)(text.bytes < 60 ? text.bytes : 60);
 }
 
-static tn_status configure(tn_model *model, tn_gguf_use *use, tn_text architecture, tn_error *error) {
+/* The architecture's name: general.architecture, or the model_type of config.json. */
+static tn_status read_architecture(const tn_model *model, tn_container_use *use, tn_text *name, tn_error *error) {
+  const tn_container *file = &model->file;
+  if (!tn_container_is_folder(file))
+    return tn_gguf_get_string(file->gguf, &use->gguf, "general.architecture", name, error);
+  const tn_config_value *value = tn_config_find(&file->config, "model_type");
+  if (!value || value->kind != TN_JSON_STRING)
+    return tn_fail(error, TN_E_FORMAT, "%s: model_type is missing or no string", file->config.path);
+  *name = value->text;
+  return TN_OK;
+}
+
+static tn_status find_family(tn_model *model, tn_text name, tn_error *error) {
+  bool is_folder = tn_container_is_folder(&model->file);
+  model->family = tn_family_of(name, is_folder);
+  if (model->family) return TN_OK;
+  char known[400];
+  tn_family_list(is_folder, known, sizeof known);
+  return tn_fail(error, TN_E_UNSUPPORTED, "%s: %s is \"%.*s\", expected one of %s",
+                 is_folder ? model->file.config.path : model->file.path,
+                 is_folder ? "model_type" : "general.architecture", cut(name), name.data, known);
+}
+
+static tn_status configure(tn_model *model, tn_container_use *use, tn_text architecture, tn_error *error) {
   char name[64];
-  snprintf(name, sizeof name, "%.*s", (int)architecture.bytes, architecture.data);
-  tn_hyper_reader reader = {model->gguf, use, name, error, TN_OK};
+  snprintf(name, sizeof name, "%.*s", cut(architecture), architecture.data);
+  tn_hyper_reader reader = {&model->file, use, name, model->family, &model->arena, error, TN_OK};
   model->family->configure(&reader, &model->hyper);
-  if (reader.status == TN_OK) tn_hyper_finish(&reader);
+  tn_hyper_finish(&reader);
   return reader.status;
 }
 
-static tn_status build(const tn_model *model, tn_gguf_use *use, uint32_t kv_dtype, tn_graph **out, tn_error *error) {
+static tn_status build(const tn_model *model, tn_container_use *use, uint32_t context, uint32_t kv_dtype,
+                       tn_graph **out, tn_error *error) {
   *out = NULL;
   tn_graph *graph = tn_graph_create();
-  if (!graph) return tn_fail(error, TN_E_MEMORY, "%s: out of memory for the graph", model->gguf->path);
+  if (!graph) return tn_fail(error, TN_E_MEMORY, "%s: out of memory for the graph", model->file.path);
   graph->kv_dtype = kv_dtype;
-  tn_build context = {
-      .graph = graph, .gguf = model->gguf, .use = use, .hyper = &model->hyper, .rope_table = TN_NO_VALUE};
-  model->family->build(&context);
+  tn_build context_of_build = {.graph = graph,
+                               .file = &model->file,
+                               .use = use,
+                               .family = model->family,
+                               .hyper = &model->hyper,
+                               .context = context,
+                               .rope = TN_NO_VALUE,
+                               .rope_sliding = TN_NO_VALUE};
+  model->family->build(&context_of_build);
   tn_status status = tn_graph_status(graph, error);
   if (status != TN_OK)
     tn_graph_destroy(graph);
@@ -49,20 +73,39 @@ static tn_status build(const tn_model *model, tn_gguf_use *use, uint32_t kv_dtyp
   return status;
 }
 
+/* May a tensor be left over? What a family names, and the parts for images, sound and drafts in a folder. */
+static bool is_known_unused(const tn_model *model, const char *name) {
+  static const char *const parts[] = {"model.visual.*",
+                                      "vision_tower.*",
+                                      "multi_modal_projector.*",
+                                      "model.vision_tower.*",
+                                      "model.embed_vision.*",
+                                      "model.audio_tower.*",
+                                      "model.embed_audio.*",
+                                      "model.multi_modal_projector.*",
+                                      "mtp.*"};
+  for (const char *const *pattern = model->family->unused; pattern && *pattern; pattern++)
+    if (tn_name_matches(*pattern, name)) return true;
+  for (size_t i = 0; i < TN_COUNT(parts) && tn_container_is_folder(&model->file); i++)
+    if (tn_name_matches(parts[i], name)) return true;
+  return false;
+}
+
 /* Builds the graph once to see that every tensor it binds is there in its shape, and that no tensor is left over. */
-static tn_status check_tensors(tn_model *model, tn_gguf_use *use, tn_error *error) {
+static tn_status check_tensors(tn_model *model, tn_container_use *use, tn_error *error) {
   tn_graph *graph;
-  tn_status status = build(model, use, TN_F16, &graph, error);
+  tn_status status = build(model, use, model->hyper.context, TN_F16, &graph, error);
   if (status != TN_OK) return status;
-  for (size_t i = 0; i < model->gguf->tensor_count && status == TN_OK; i++) {
-    const tn_file_tensor *tensor = model->gguf->tensors + i;
+  for (size_t i = 0; i < model->file.tensor_count && status == TN_OK; i++) {
+    const tn_file_tensor *tensor = model->file.tensors + i;
     uint64_t count = 1;
     for (uint32_t d = 0; d < tensor->rank; d++) count *= (uint64_t)tensor->dims[d];
-    model->parameters += count;
-    if (!use->tensors[i] && count)
+    if (use->tensors[i])
+      model->parameters += count;
+    else if (count && !is_known_unused(model, tensor->name))
       status = tn_fail(error, TN_E_FORMAT,
                        "%s: tensor %s is not used by the %s family; the model would not be what the file says",
-                       model->gguf->path, tensor->name, model->family->name);
+                       model->file.path, tensor->name, model->family->name);
   }
   tn_graph_destroy(graph);
   return status;
@@ -72,14 +115,16 @@ tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
   *out = NULL;
   tn_model *model = tn_calloc(1, sizeof *model);
   if (!model) return tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
-  tn_gguf_use use = {0};
+  tn_arena_init(&model->arena, 0);
+  tn_container_use use = {0};
   tn_text architecture;
-  tn_status status = tn_gguf_open(&model->gguf, path, error);
-  if (status == TN_OK) status = tn_gguf_use_init(&use, model->gguf, error);
-  if (status == TN_OK) status = find_family(model, &use, &architecture, error);
+  tn_status status = tn_container_open(&model->file, path, error);
+  if (status == TN_OK) status = tn_container_use_init(&use, &model->file, error);
+  if (status == TN_OK) status = read_architecture(model, &use, &architecture, error);
+  if (status == TN_OK) status = find_family(model, architecture, error);
   if (status == TN_OK) status = configure(model, &use, architecture, error);
   if (status == TN_OK) status = check_tensors(model, &use, error);
-  tn_gguf_use_finish(&use);
+  tn_container_use_finish(&use, &model->file);
   if (status != TN_OK)
     tn_model_close(model);
   else
@@ -89,12 +134,16 @@ tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
 
 void tn_model_close(tn_model *model) {
   if (!model) return;
-  tn_gguf_close(model->gguf);
+  tn_container_close(&model->file);
+  tn_arena_finish(&model->arena);
   free(model);
 }
 
+const tn_container *tn_model_container(const tn_model *model) {
+  return &model->file;
+}
 const tn_gguf *tn_model_file(const tn_model *model) {
-  return model->gguf;
+  return model->file.gguf;
 }
 const tn_hyper *tn_model_hyper(const tn_model *model) {
   return &model->hyper;
@@ -103,13 +152,14 @@ const tn_family *tn_model_family(const tn_model *model) {
   return model->family;
 }
 
-tn_status tn_model_build(const tn_model *model, uint32_t kv_dtype, tn_graph **graph, tn_error *error) {
-  return build(model, NULL, kv_dtype, graph, error);
+tn_status tn_model_build(const tn_model *model, uint32_t context, uint32_t kv_dtype, tn_graph **graph,
+                         tn_error *error) {
+  return build(model, NULL, context, kv_dtype, graph, error);
 }
 
 void tn_model_release(const tn_model *model, const void *data) {
-  for (size_t i = 0; i < model->gguf->tensor_count; i++)
-    if (model->gguf->tensors[i].data == data) tn_gguf_release(model->gguf, model->gguf->tensors + i);
+  for (size_t i = 0; i < model->file.tensor_count; i++)
+    if (model->file.tensors[i].data == data) tn_container_release(&model->file, model->file.tensors + i);
 }
 
 void tn_model_describe(const tn_model *model, tn_model_info *info) {
@@ -120,10 +170,10 @@ void tn_model_describe(const tn_model *model, tn_model_info *info) {
                         .vocabulary = model->hyper.vocabulary,
                         .context = model->hyper.context,
                         .parameters = model->parameters,
-                        .file_bytes = model->gguf->size};
+                        .file_bytes = model->file.gguf ? model->file.gguf->size : model->file.tensor_bytes};
   tn_text name = TN_TEXT("");
   snprintf(full.family, sizeof full.family, "%s", model->family->name);
-  if (tn_gguf_opt_string(model->gguf, NULL, "general.name", &name, NULL) == TN_OK)
+  if (model->file.gguf && tn_gguf_opt_string(model->file.gguf, NULL, "general.name", &name, NULL) == TN_OK)
     snprintf(full.name, sizeof full.name, "%.*s", (int)(name.bytes < 120 ? name.bytes : 120), name.data);
   memcpy(info, &full, size < sizeof full ? size : sizeof full);
 }

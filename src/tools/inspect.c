@@ -73,13 +73,32 @@ static void print_key(const tn_gguf_key *key) {
   putchar('\n');
 }
 
-static void print_file(const tn_gguf *gguf) {
-  printf("%s: GGUF version %u, %zu keys, %zu tensors, %zu bytes\n\nMetadata\n", gguf->path, gguf->version,
-         gguf->key_count, gguf->tensor_count, gguf->size);
-  for (size_t i = 0; i < gguf->key_count; i++) print_key(gguf->keys + i);
+/* A value of config.json; of an array how many elements it has. */
+static void print_config_value(const tn_config_value *value) {
+  printf("  %-44s ", value->path);
+  switch (value->kind) {
+    case TN_JSON_STRING: print_text(value->text); break;
+    case TN_JSON_NUMBER: printf("%.9g", value->number); break;
+    case TN_JSON_BOOLEAN: printf("%s", value->boolean ? "true" : "false"); break;
+    case TN_JSON_ARRAY: printf("[%zu elements]", value->item_count); break;
+    default: printf("null"); break;
+  }
+  putchar('\n');
+}
+
+static void print_file(const tn_container *file) {
+  const tn_gguf *gguf = file->gguf;
+  if (gguf)
+    printf("%s: GGUF version %u, %zu keys, %zu tensors, %zu bytes\n\nMetadata\n", gguf->path, gguf->version,
+           gguf->key_count, gguf->tensor_count, gguf->size);
+  else
+    printf("%s: safetensors, %zu tensors, %llu bytes\n\nconfig.json\n", file->path, file->tensor_count,
+           (unsigned long long)file->tensor_bytes);
+  for (size_t i = 0; gguf && i < gguf->key_count; i++) print_key(gguf->keys + i);
+  for (size_t i = 0; i < file->config.count; i++) print_config_value(file->config.values + i);
   printf("\nTensors\n");
-  for (size_t i = 0; i < gguf->tensor_count; i++) {
-    const tn_file_tensor *tensor = gguf->tensors + i;
+  for (size_t i = 0; i < file->tensor_count; i++) {
+    const tn_file_tensor *tensor = file->tensors + i;
     char dims[96] = "";
     size_t at = 0;
     for (uint32_t d = 0; d < tensor->rank && at < sizeof dims; d++)
@@ -99,7 +118,8 @@ static void keep_graph(void *context, const char *pass, const tn_graph *graph) {
 static void print_graphs(const inspect_tool *tool) {
   tn_graph *graph;
   tn_error error = {0};
-  if (tn_model_build(tool->runner.model, TN_F16, &graph, &error) == TN_OK) {
+  if (tn_model_build(tool->runner.model, tn_model_hyper(tool->runner.model)->context, TN_F16, &graph, &error) ==
+      TN_OK) {
     tn_buf first;
     tn_buf_init(&first);
     tn_graph_print(graph, &first);
@@ -135,13 +155,13 @@ static void print_memory(const tn_runner_info *info, uint32_t sequences) {
 }
 
 static int print_json(const inspect_tool *tool) {
-  const tn_gguf *gguf = tn_model_file(tool->runner.model);
+  const tn_container *file = tn_model_container(tool->runner.model);
   const tn_runner_info *info = tn_runner_describe(tool->runner.runner);
   tn_model_info model = TN_MODEL_INFO;
   tn_model_describe(tool->runner.model, &model);
   json_t *tensors = json_array();
-  for (size_t i = 0; i < gguf->tensor_count; i++) {
-    const tn_file_tensor *tensor = gguf->tensors + i;
+  for (size_t i = 0; i < file->tensor_count; i++) {
+    const tn_file_tensor *tensor = file->tensors + i;
     json_t *dims = json_array();
     for (uint32_t d = 0; d < tensor->rank; d++) json_array_append_new(dims, json_integer(tensor->dims[d]));
     json_array_append_new(
@@ -150,7 +170,7 @@ static int print_json(const inspect_tool *tool) {
   }
   json_t *all =
       json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:o, s:{s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I}}", "file",
-                gguf->path, "family", model.family, "name", model.name, "layers", (int)model.layers, "vocabulary",
+                file->path, "family", model.family, "name", model.name, "layers", (int)model.layers, "vocabulary",
                 (int)model.vocabulary, "context", (int)model.context, "parameters", (json_int_t)model.parameters,
                 "tensors", tensors, "memory", "device", info->device, "context", (int)info->max_context, "weights",
                 (json_int_t)info->weight_bytes, "kv", (json_int_t)info->kv_bytes, "pages", (int)info->pages, "arena",
@@ -197,7 +217,7 @@ static int print_all(inspect_tool *tool) {
   } else if (tool->placement) {
     print_placement(tool->runner.runner);
   } else {
-    print_file(tn_model_file(tool->runner.model));
+    print_file(tn_model_container(tool->runner.model));
     print_placement(tool->runner.runner);
     print_memory(tn_runner_describe(tool->runner.runner), tool->sequences);
   }

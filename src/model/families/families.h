@@ -4,6 +4,14 @@
 
 #define TN_FAMILIES(X) \
   X(llama)             \
-  X(gpt2)
+  X(gpt2)              \
+  X(granite)           \
+  X(smollm3)           \
+  X(qwen2)             \
+  X(qwen3)             \
+  X(gemma2)            \
+  X(gemma3)            \
+  X(olmo2)             \
+  X(phi3)
 
 #endif

@@ -1,67 +1,74 @@
 /* gpt2: learned positions, LayerNorm with bias, one matrix for q, k and v, a GELU (tanh form) feed-forward, tied head.
- */
-#include <stdio.h>
+ * A folder holds the matrices of the layers transposed. Radford et al., Language models are unsupervised multitask
+ * learners, 2019. */
 #include "model/build.h"
 
 static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
+  hyper->activation = TN_ACTIVATION_GELU_TANH;
   tn_hyper_read_common(reader, hyper);
-  hyper->norm_epsilon = tn_hyper_f32(reader, "attention.layer_norm_epsilon");
-}
-
-static tn_ref norm(tn_build *build, tn_ref x, const char *name, uint32_t layer) {
-  uint32_t width = build->hyper->width;
-  return tn_norm(build->graph, x, tn_build_vector(build, width, "blk.%u.%s.weight", layer, name),
-                 tn_build_vector(build, width, "blk.%u.%s.bias", layer, name), TN_NORM_LAYER, 0,
-                 build->hyper->norm_epsilon);
-}
-
-/* Rows [begin, begin + count) of the fused q, k, v projection. */
-static tn_ref project_part(tn_build *build, tn_ref x, uint32_t total, uint32_t begin, uint32_t count, uint32_t layer) {
-  return tn_linear(build->graph, x,
-                   tn_build_rows(build, total, build->hyper->width, begin, count, "blk.%u.attn_qkv.weight", layer),
-                   tn_build_slice(build, total, begin, count, "blk.%u.attn_qkv.bias", layer));
-}
-
-static tn_ref project(tn_build *build, tn_ref x, uint32_t rows, uint32_t cols, const char *name, uint32_t layer) {
-  return tn_linear(build->graph, x, tn_build_matrix(build, rows, cols, "blk.%u.%s.weight", layer, name),
-                   tn_build_vector(build, rows, "blk.%u.%s.bias", layer, name));
+  hyper->norm_kind = TN_NORM_LAYER;
+  hyper->norm_epsilon = tn_hyper_f32(reader, "attention.layer_norm_epsilon", "layer_norm_epsilon");
+  if (!hyper->ffn) hyper->ffn = 4 * hyper->width;
+  bool inverse = tn_hyper_bool_or(reader, NULL, "scale_attn_by_inverse_layer_idx", false);
+  bool scaled = tn_hyper_bool_or(reader, NULL, "scale_attn_weights", true);
+  bool crossed = tn_hyper_bool_or(reader, NULL, "add_cross_attention", false);
+  tn_hyper_ignore(reader, NULL, "reorder_and_upcast_attn"); /* a matter of half precision */
+  tn_hyper_ignore(reader, NULL, "n_ctx");
+  tn_hyper_demand(reader, !inverse, NULL, "scale_attn_by_inverse_layer_idx", 1, "false");
+  tn_hyper_demand(reader, scaled, NULL, "scale_attn_weights", 0, "true");
+  tn_hyper_demand(reader, !crossed, NULL, "add_cross_attention", 1, "false");
 }
 
 static tn_ref block(tn_build *build, tn_ref x, uint32_t layer) {
   const tn_hyper *h = build->hyper;
-  tn_graph *graph = build->graph;
+  const tn_attention_block attention = tn_block_attention_of(build, layer);
   uint32_t q_rows = h->heads * h->key_dim, k_rows = h->kv_heads * h->key_dim, v_rows = h->kv_heads * h->value_dim;
   uint32_t total = q_rows + k_rows + v_rows;
-  tn_ref a = norm(build, x, "attn_norm", layer);
-  tn_ref q = project_part(build, a, total, 0, q_rows, layer);
-  tn_ref k = project_part(build, a, total, q_rows, k_rows, layer);
-  tn_ref v = project_part(build, a, total, q_rows + k_rows, v_rows, layer);
-  a = tn_block_attention(build, layer, q, k, v, 0);
-  x = tn_add(graph, x, project(build, a, h->width, h->heads * h->value_dim, "attn_output", layer));
-  a = norm(build, x, "ffn_norm", layer);
-  a = tn_activate(graph, project(build, a, h->ffn, h->width, "ffn_up", layer), TN_NO_VALUE, TN_ACTIVATION_GELU_TANH);
-  return tn_add(graph, x, project(build, a, h->width, h->ffn, "ffn_down", layer));
+  tn_ref a = tn_block_norm(build, x, "attn_norm", layer);
+  tn_ref q = tn_block_linear_rows(build, a, total, 0, q_rows, "attn_qkv", layer);
+  tn_ref k = tn_block_linear_rows(build, a, total, q_rows, k_rows, "attn_qkv", layer);
+  tn_ref v = tn_block_linear_rows(build, a, total, q_rows + k_rows, v_rows, "attn_qkv", layer);
+  a = tn_block_attend(build, layer, q, k, v, &attention);
+  x = tn_add(build->graph, x, tn_block_linear(build, a, h->width, "attn_output", layer));
+  a = tn_block_linear(build, tn_block_norm(build, x, "ffn_norm", layer), h->ffn, "ffn_up", layer);
+  a = tn_activate(build->graph, a, TN_NO_VALUE, h->activation);
+  return tn_add(build->graph, x, tn_block_linear(build, a, h->width, "ffn_down", layer));
 }
 
 static void build_graph(tn_build *build) {
   const tn_hyper *h = build->hyper;
-  tn_graph *graph = build->graph;
-  char name[32];
+  tn_ref positions = tn_build_matrix(build, h->context, h->width, "position_embd.weight");
   tn_ref x =
-      tn_embed(graph, tn_build_matrix(build, h->vocabulary, h->width, "token_embd.weight"), TN_EMBED_TOKEN, 1.0f);
-  x = tn_add(
-      graph, x,
-      tn_embed(graph, tn_build_matrix(build, h->context, h->width, "position_embd.weight"), TN_EMBED_POSITION, 1.0f));
-  for (uint32_t layer = 0; layer < h->layers; layer++) {
-    snprintf(name, sizeof name, "layer %u", layer);
-    tn_graph_set_layer(graph, name);
-    x = block(build, x, layer);
-  }
-  tn_graph_set_layer(graph, "head");
-  x = tn_norm(graph, x, tn_build_vector(build, h->width, "output_norm.weight"),
-              tn_build_vector(build, h->width, "output_norm.bias"), TN_NORM_LAYER, 0, h->norm_epsilon);
-  tn_build_head(build, x);
+      tn_add(build->graph, tn_build_embedding(build), tn_embed(build->graph, positions, TN_EMBED_POSITION, 1.0f));
+  tn_build_decoder(build, x, block);
 }
 
 static const char *const architectures[] = {"gpt2", NULL};
-const tn_family tn_family_gpt2 = {"gpt2", architectures, configure, build_graph};
+static const char *const model_types[] = {"gpt2", NULL};
+static const tn_tensor_name names[] = {{"token_embd", "wte", 0},
+                                       {"position_embd", "wpe", 0},
+                                       {"output_norm", "ln_f", 0},
+                                       {"blk.#.attn_norm", "h.#.ln_1", 0},
+                                       {"blk.#.attn_qkv", "h.#.attn.c_attn", TN_FORM_TRANSPOSED},
+                                       {"blk.#.attn_output", "h.#.attn.c_proj", TN_FORM_TRANSPOSED},
+                                       {"blk.#.ffn_norm", "h.#.ln_2", 0},
+                                       {"blk.#.ffn_up", "h.#.mlp.c_fc", TN_FORM_TRANSPOSED},
+                                       {"blk.#.ffn_down", "h.#.mlp.c_proj", TN_FORM_TRANSPOSED},
+                                       {0}};
+static const char *const aliases[][2] = {{"num_hidden_layers", "n_layer"},
+                                         {"max_position_embeddings", "n_positions"},
+                                         {"hidden_size", "n_embd"},
+                                         {"intermediate_size", "n_inner"},
+                                         {"num_attention_heads", "n_head"},
+                                         {"hidden_act", "activation_function"},
+                                         {0}};
+static const char *const unused[] = {"h.#.attn.bias", "h.#.attn.masked_bias", "transformer.h.#.attn.bias",
+                                     "transformer.h.#.attn.masked_bias", NULL};
+const tn_family tn_family_gpt2 = {.name = "gpt2",
+                                  .architectures = architectures,
+                                  .model_types = model_types,
+                                  .names = names,
+                                  .aliases = aliases,
+                                  .unused = unused,
+                                  .configure = configure,
+                                  .build = build_graph};

@@ -1,60 +1,25 @@
-/* llama: Llama 2, 3, 3.x, SmolLM2 and all that call themselves so. Pre-norm blocks of grouped-query attention with
- * rotary positions and a SiLU-gated feed-forward. The GGUF form holds q and k with rows permuted for adjacent pairs. */
-#include <stdio.h>
+/* llama: Llama 2, 3, 3.x, SmolLM2, Mistral and all that call themselves so. Pre-norm blocks of grouped-query attention
+ * with rotary positions and a SiLU-gated feed-forward. GGUF holds q and k with rows permuted for adjacent pairs. */
 #include "model/build.h"
 
 static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_common(reader, hyper);
-  tn_hyper_read_rope(reader, hyper);
-  hyper->norm_epsilon = tn_hyper_f32(reader, "attention.layer_norm_rms_epsilon");
-  uint32_t experts = tn_hyper_u32_or(reader, "expert_count", 0);
-  if (experts && reader->status == TN_OK)
-    reader->status =
-        tn_fail(reader->error, TN_E_UNSUPPORTED, "%s: llama.expert_count is %u, expected 0 (dense models only)",
-                reader->gguf->path, experts);
-}
-
-/* x W^T, plus the bias where the file has one. */
-static tn_ref project(tn_build *build, tn_ref x, uint32_t rows, uint32_t cols, const char *name, uint32_t layer) {
-  tn_ref bias = TN_NO_VALUE;
-  if (tn_build_has(build, "blk.%u.%s.bias", layer, name))
-    bias = tn_build_vector(build, rows, "blk.%u.%s.bias", layer, name);
-  return tn_linear(build->graph, x, tn_build_matrix(build, rows, cols, "blk.%u.%s.weight", layer, name), bias);
-}
-
-static tn_ref block(tn_build *build, tn_ref x, uint32_t layer) {
-  const tn_hyper *h = build->hyper;
-  tn_graph *graph = build->graph;
-  tn_ref a = tn_norm(graph, x, tn_build_vector(build, h->width, "blk.%u.attn_norm.weight", layer), TN_NO_VALUE,
-                     TN_NORM_RMS, 0, h->norm_epsilon);
-  tn_ref q = project(build, a, h->heads * h->key_dim, h->width, "attn_q", layer);
-  tn_ref k = project(build, a, h->kv_heads * h->key_dim, h->width, "attn_k", layer);
-  tn_ref v = project(build, a, h->kv_heads * h->value_dim, h->width, "attn_v", layer);
-  a = tn_block_attention(build, layer, q, k, v, 0);
-  x = tn_add(graph, x, project(build, a, h->width, h->heads * h->value_dim, "attn_output", layer));
-  a = tn_norm(graph, x, tn_build_vector(build, h->width, "blk.%u.ffn_norm.weight", layer), TN_NO_VALUE, TN_NORM_RMS, 0,
-              h->norm_epsilon);
-  return tn_add(graph, x, tn_block_gated_ffn(build, layer, a, TN_ACTIVATION_SILU));
+  tn_hyper_read_rope(reader, hyper, NULL, &hyper->rope);
+  hyper->rope.pairing = tn_hyper_permuted_pairing(reader);
+  hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 0); /* Mistral: all layers */
+  for (uint32_t i = 0; i < hyper->layers && hyper->window; i++) hyper->kinds[i] = TN_LAYER_SLIDING;
 }
 
 static void build_graph(tn_build *build) {
-  const tn_hyper *h = build->hyper;
-  tn_graph *graph = build->graph;
-  char name[32];
-  build->pairing = TN_ROPE_ADJACENT;
-  tn_build_rope_table(build);
-  tn_ref x =
-      tn_embed(graph, tn_build_matrix(build, h->vocabulary, h->width, "token_embd.weight"), TN_EMBED_TOKEN, 1.0f);
-  for (uint32_t layer = 0; layer < h->layers; layer++) {
-    snprintf(name, sizeof name, "layer %u", layer);
-    tn_graph_set_layer(graph, name);
-    x = block(build, x, layer);
-  }
-  tn_graph_set_layer(graph, "head");
-  x = tn_norm(graph, x, tn_build_vector(build, h->width, "output_norm.weight"), TN_NO_VALUE, TN_NORM_RMS, 0,
-              h->norm_epsilon);
-  tn_build_head(build, x);
+  tn_build_decoder(build, tn_build_embedding(build), tn_block_pre_norm);
 }
 
 static const char *const architectures[] = {"llama", NULL};
-const tn_family tn_family_llama = {"llama", architectures, configure, build_graph};
+static const char *const model_types[] = {"llama", "mistral", NULL};
+static const char *const unused[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", NULL};
+const tn_family tn_family_llama = {.name = "llama",
+                                   .architectures = architectures,
+                                   .model_types = model_types,
+                                   .unused = unused,
+                                   .configure = configure,
+                                   .build = build_graph};

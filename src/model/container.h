@@ -1,0 +1,47 @@
+/* A model's files behind one face: a GGUF file, or a folder with config.json and safetensors.
+ *
+ * Families name tensors as GGUF does; for a folder, names.h translates. Hyper-parameters go by a name for each form
+ * (hyper.h). */
+#ifndef TENON_MODEL_CONTAINER_H
+#define TENON_MODEL_CONTAINER_H
+
+#include "model/config.h"
+#include "model/gguf.h"
+#include "model/safetensors.h"
+
+typedef struct tn_container {
+  char *path;                    /* as given to open */
+  tn_gguf *gguf;                 /* of a GGUF file, else NULL */
+  tn_safetensors *safetensors;   /* of a folder, else NULL */
+  tn_config config;              /* of a folder */
+  const tn_file_tensor *tensors; /* of either */
+  size_t tensor_count;
+  uint64_t tensor_bytes; /* of all tensors together */
+} tn_container;
+
+/* Which keys and tensors somebody asked for, one byte each. */
+typedef struct tn_container_use {
+  tn_gguf_use gguf; /* of a GGUF file; its tensors are `tensors` */
+  uint8_t *values;  /* of config.json */
+  uint8_t *tensors;
+} tn_container_use;
+
+/* Opens `path`: a folder, or else a GGUF file. The caller closes it, after a failure too. */
+tn_status tn_container_open(tn_container *container, const char *path, tn_error *error);
+void tn_container_close(tn_container *container);
+static inline bool tn_container_is_folder(const tn_container *container) {
+  return container->safetensors != NULL;
+}
+
+tn_status tn_container_use_init(tn_container_use *use, const tn_container *container, tn_error *error);
+void tn_container_use_finish(tn_container_use *use, const tn_container *container);
+
+/* The tensor with this name in the file, or NULL. */
+const tn_file_tensor *tn_container_find_tensor(const tn_container *container, const char *name);
+/* The tensor `name`, marked in `use` (may be NULL); errors as of the readers' get functions. */
+tn_status tn_container_get_tensor(const tn_container *container, tn_container_use *use, const char *name,
+                                  const tn_file_tensor **out, tn_error *error);
+/* Lets the pages of a tensor's data go. */
+void tn_container_release(const tn_container *container, const tn_file_tensor *tensor);
+
+#endif

@@ -1,0 +1,376 @@
+#include "text/bpe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/utf8.h"
+#include "text/decode.h"
+#include "text/word_cache.h"
+
+#define MARKER "\xe2\x96\x81" /* U+2581, SentencePiece's space */
+
+/* A pair of neighbours that may be merged: lowest `order` first. */
+typedef struct tn_bpe_candidate {
+  uint64_t order; /* rank << 32 | number of its left symbol */
+  uint32_t bytes; /* of both when it was found; otherwise it is out of date */
+  int32_t merged;
+} candidate;
+
+/* The token of a text, if text may become it. */
+static int32_t find_token(const tn_bpe *bpe, tn_text text) {
+  int32_t id = tn_token_table_find(bpe->table, text);
+  return id >= 0 && (size_t)id < bpe->vocab_count && bpe->special[id] ? -1 : id;
+}
+
+/* ---- making ---- */
+
+/* Adds a symbol that is no token. Its id is at or above vocab_count. */
+static int32_t add_symbol(tn_bpe *bpe, tn_text text) {
+  size_t id = bpe->table->count;
+  return tn_token_table_set(bpe->table, id, text, true) ? (int32_t)id : -1;
+}
+
+static bool find_byte_ids(tn_bpe *bpe) {
+  for (unsigned byte = 0; byte < 256; byte++) {
+    char name[8];
+    size_t bytes = bpe->byte_level ? tn_byte_level_character((unsigned char)byte, name)
+                                   : (size_t)snprintf(name, sizeof name, "<0x%02X>", byte);
+    tn_text text = {name, bytes};
+    bpe->byte_ids[byte] = find_token(bpe, text);
+    if (bpe->byte_level && bpe->byte_ids[byte] < 0 && bpe->unknown == TN_BPE_UNKNOWN_KEEP) {
+      bpe->byte_ids[byte] = add_symbol(bpe, text);
+      if (bpe->byte_ids[byte] < 0) return false;
+    }
+  }
+  return true;
+}
+
+/* Notes which bytes stand in front of the space marker inside a token. */
+static void find_marker_joins(tn_bpe *bpe) {
+  for (size_t id = 0; id < bpe->vocab_count; id++) {
+    tn_text text = tn_token_table_text(bpe->table, id);
+    for (size_t i = 1; i + 3 <= text.bytes; i++) {
+      if (memcmp(text.data + i, MARKER, 3) != 0) continue;
+      unsigned char before = (unsigned char)text.data[i - 1];
+      bpe->joins_marker[before / 8] |= (uint8_t)(1u << before % 8);
+    }
+  }
+  bpe->splits_at_marker = tn_token_table_find(bpe->table, TN_TEXT(MARKER)) >= 0;
+}
+
+tn_status tn_bpe_prepare(tn_bpe *bpe, size_t merges, tn_error *error) {
+  for (size_t id = 0; id < bpe->vocab_count; id++)
+    if (bpe->table->sizes[id] > bpe->longest) bpe->longest = bpe->table->sizes[id];
+  if (!find_byte_ids(bpe)) return tn_fail(error, TN_E_MEMORY, "out of memory for a vocabulary");
+  if (!bpe->byte_level && !bpe->word_prefix.bytes && !bpe->word_suffix.bytes && !bpe->ignore_merges)
+    find_marker_joins(bpe);
+  size_t slots = 64;
+  while (slots / 2 < merges) slots *= 2;
+  bpe->pairs = tn_calloc(slots, sizeof *bpe->pairs);
+  if (!bpe->pairs) return tn_fail(error, TN_E_MEMORY, "out of memory for %zu merges", merges);
+  bpe->pair_slots = slots;
+  return TN_OK;
+}
+
+static tn_bpe_pair *find_pair(const tn_bpe *bpe, int32_t left, int32_t right) {
+  uint64_t key = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
+  size_t mask = bpe->pair_slots - 1;
+  for (size_t i = tn_hash_pair((uint32_t)left, (uint32_t)right) & mask;; i = (i + 1) & mask)
+    if (bpe->pairs[i].key == key || bpe->pairs[i].key == 0) return &bpe->pairs[i];
+}
+
+static bool grow_pairs(tn_bpe *bpe) {
+  tn_bpe_pair *old = bpe->pairs;
+  size_t old_slots = bpe->pair_slots;
+  tn_bpe_pair *pairs = tn_calloc(old_slots * 2, sizeof *pairs);
+  if (!pairs) return false;
+  bpe->pairs = pairs;
+  bpe->pair_slots = old_slots * 2;
+  for (size_t i = 0; i < old_slots; i++) {
+    uint64_t key = old[i].key - 1;
+    if (old[i].key) *find_pair(bpe, (int32_t)(key >> 32), (int32_t)(uint32_t)key) = old[i];
+  }
+  free(old);
+  return true;
+}
+
+static int32_t merge_symbol(tn_bpe *bpe, tn_text text, tn_error *error) {
+  int32_t id = tn_token_table_find(bpe->table, text);
+  if (id >= 0) return id;
+  if (bpe->unknown != TN_BPE_UNKNOWN_KEEP) {
+    tn_fail(error, TN_E_FORMAT, "merges[%zu]: '%.*s' is not in the vocabulary", bpe->merge_count,
+            (int)(text.bytes < 100 ? text.bytes : 100), text.data);
+    return -1;
+  }
+  id = add_symbol(bpe, text);
+  if (id < 0) tn_fail(error, TN_E_MEMORY, "out of memory for merges");
+  return id;
+}
+
+tn_status tn_bpe_add_merge(tn_bpe *bpe, tn_text left, tn_text right, tn_error *error) {
+  tn_error own = {0};
+  if (!error) error = &own;
+  char small[256];
+  size_t prefix = bpe->word_prefix.bytes;
+  if (right.bytes < prefix) prefix = 0;
+  size_t bytes = left.bytes + right.bytes - prefix;
+  int32_t left_id = merge_symbol(bpe, left, error);
+  int32_t right_id = left_id < 0 ? -1 : merge_symbol(bpe, right, error);
+  if (right_id < 0) return error->status;
+  char *whole = bytes <= sizeof small ? small : malloc(bytes);
+  if (!whole) return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
+  memcpy(whole, left.data, left.bytes);
+  memcpy(whole + left.bytes, right.data + prefix, right.bytes - prefix);
+  int32_t merged = merge_symbol(bpe, (tn_text){whole, bytes}, error);
+  if (whole != small) free(whole);
+  if (merged < 0) return error->status;
+  if (bpe->pair_count >= bpe->pair_slots / 2 && !grow_pairs(bpe))
+    return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
+  tn_bpe_pair *pair = find_pair(bpe, left_id, right_id);
+  uint32_t rank = (uint32_t)bpe->merge_count++;
+  if ((size_t)merged < bpe->vocab_count && bpe->special[merged]) return TN_OK;
+  if (pair->key && !bpe->last_merge_wins) return TN_OK;
+  bpe->pair_count += pair->key == 0;
+  *pair = (tn_bpe_pair){((uint64_t)(uint32_t)left_id << 32 | (uint32_t)right_id) + 1, rank, merged};
+  return TN_OK;
+}
+
+void tn_bpe_finish(tn_bpe *bpe) {
+  free(bpe->pairs);
+  bpe->pairs = NULL;
+}
+
+/* ---- the word's first symbols ---- */
+
+static bool add_piece(tn_bpe_work *work, size_t start, size_t bytes, int32_t id) {
+  tn_bpe_symbol *symbol = TN_PUSH(work->symbols, work->symbol_count, work->symbol_capacity);
+  if (symbol) *symbol = (tn_bpe_symbol){.start = (uint32_t)start, .bytes = (uint32_t)bytes, .id = id};
+  return symbol;
+}
+
+/* The symbol for the character at [start, start + bytes) of the word; -1: none. */
+static int32_t character_id(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, size_t start, size_t bytes) {
+  bool prefix = start > 0 && bpe->word_prefix.bytes, suffix = start + bytes == word.bytes && bpe->word_suffix.bytes;
+  tn_text text = {word.data + start, bytes};
+  char written[2];
+  if (bpe->byte_level) text = (tn_text){written, tn_byte_level_character((unsigned char)word.data[start], written)};
+  if (!prefix && !suffix) return find_token(bpe, text);
+  tn_buf_clear(&work->key);
+  if (prefix) tn_buf_append(&work->key, bpe->word_prefix.data, bpe->word_prefix.bytes);
+  tn_buf_append(&work->key, text.data, text.bytes);
+  if (suffix) tn_buf_append(&work->key, bpe->word_suffix.data, bpe->word_suffix.bytes);
+  return work->key.failed ? -1 : find_token(bpe, (tn_text){work->key.data, work->key.size});
+}
+
+static bool has_byte_tokens(const tn_bpe *bpe, const char *data, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++)
+    if (bpe->byte_ids[(unsigned char)data[i]] < 0) return false;
+  return true;
+}
+
+/* A character without a symbol of its own. `*fusing`: the symbol before it is an unknown token. */
+static bool add_unknown(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, size_t start, size_t bytes, bool *fusing) {
+  if (bpe->unknown == TN_BPE_UNKNOWN_KEEP) return add_piece(work, start, bytes, -1);
+  if (!bpe->byte_level && bpe->byte_fallback && has_byte_tokens(bpe, word.data + start, bytes)) {
+    for (size_t i = 0; i < bytes; i++)
+      if (!add_piece(work, start + i, 1, bpe->byte_ids[(unsigned char)word.data[start + i]])) return false;
+    return true;
+  }
+  if (bpe->unknown == TN_BPE_UNKNOWN_DROP) return true;
+  if (*fusing && bpe->fuse_unknown && work->symbol_count) {
+    work->symbols[work->symbol_count - 1].bytes += (uint32_t)bytes;
+    return true;
+  }
+  *fusing = true;
+  return add_piece(work, start, bytes, bpe->unknown_id);
+}
+
+static bool split_symbols(const tn_bpe *bpe, tn_bpe_work *work, tn_text word) {
+  work->symbol_count = 0;
+  bool fusing = false;
+  for (size_t at = 0, bytes; at < word.bytes; at += bytes) {
+    uint32_t codepoint;
+    int32_t id;
+    if (bpe->byte_level && !bpe->word_suffix.bytes && !bpe->word_prefix.bytes) {
+      bytes = 1;
+      id = bpe->byte_ids[(unsigned char)word.data[at]];
+    } else {
+      bytes = bpe->byte_level ? 1 : tn_utf8_step(word.data + at, word.bytes - at, &codepoint);
+      id = character_id(bpe, work, word, at, bytes);
+    }
+    bool good = id >= 0 ? add_piece(work, at, bytes, id) : add_unknown(bpe, work, word, at, bytes, &fusing);
+    if (id >= 0) fusing = false;
+    if (!good) return false;
+  }
+  for (size_t i = 0; i < work->symbol_count; i++) {
+    work->symbols[i].previous = (int32_t)i - 1;
+    work->symbols[i].next = i + 1 < work->symbol_count ? (int32_t)i + 1 : -1;
+  }
+  return true;
+}
+
+/* ---- merging ---- */
+
+static void sift_down(candidate *heap, size_t count, size_t i) {
+  candidate moving = heap[i];
+  for (size_t child; (child = 2 * i + 1) < count; i = child) {
+    if (child + 1 < count && heap[child + 1].order < heap[child].order) child++;
+    if (heap[child].order >= moving.order) break;
+    heap[i] = heap[child];
+  }
+  heap[i] = moving;
+}
+
+static void sift_up(candidate *heap, size_t i) {
+  candidate moving = heap[i];
+  for (; i > 0 && heap[(i - 1) / 2].order > moving.order; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+  heap[i] = moving;
+}
+
+/* Appends the pair of symbol `left` and its right neighbour to the heap's array if it may be merged. False when memory
+ * is out; *added tells. */
+static bool add_candidate(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, int32_t left, bool *added) {
+  *added = false;
+  if (left < 0) return true;
+  const tn_bpe_symbol *a = &work->symbols[left];
+  if (a->next < 0) return true;
+  const tn_bpe_symbol *b = &work->symbols[a->next];
+  uint32_t rank;
+  int32_t merged;
+  if (bpe->score_ranks) {
+    if (a->bytes + b->bytes > bpe->longest) return true;
+    merged = find_token(bpe, (tn_text){word.data + a->start, a->bytes + b->bytes});
+    if (merged < 0 || (size_t)merged >= bpe->vocab_count) return true;
+    rank = bpe->score_ranks[merged];
+  } else {
+    if (a->id < 0 || b->id < 0) return true;
+    const tn_bpe_pair *pair = find_pair(bpe, a->id, b->id);
+    if (!pair->key) return true;
+    rank = pair->rank;
+    merged = pair->merged;
+  }
+  candidate *c = TN_PUSH(work->heap, work->heap_count, work->heap_capacity);
+  if (!c) return false;
+  *c = (candidate){(uint64_t)rank << 32 | (uint32_t)left, a->bytes + b->bytes, merged};
+  *added = true;
+  return true;
+}
+
+static bool push_candidate(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, int32_t left) {
+  bool added;
+  if (!add_candidate(bpe, work, word, left, &added)) return false;
+  if (added) sift_up(work->heap, work->heap_count - 1);
+  return true;
+}
+
+static bool merge_all(const tn_bpe *bpe, tn_bpe_work *work, tn_text word) {
+  work->heap_count = 0;
+  bool added;
+  for (size_t i = 0; i + 1 < work->symbol_count; i++)
+    if (!add_candidate(bpe, work, word, (int32_t)i, &added)) return false;
+  for (size_t i = work->heap_count / 2; i-- > 0;) sift_down(work->heap, work->heap_count, i);
+  while (work->heap_count) {
+    candidate best = work->heap[0];
+    work->heap[0] = work->heap[--work->heap_count];
+    if (work->heap_count) sift_down(work->heap, work->heap_count, 0);
+    int32_t index = (int32_t)(uint32_t)best.order;
+    tn_bpe_symbol *left = &work->symbols[index];
+    if (!left->bytes || left->next < 0) continue;
+    tn_bpe_symbol *right = &work->symbols[left->next];
+    if (left->bytes + right->bytes != best.bytes) continue;
+    left->bytes = best.bytes;
+    left->id = best.merged;
+    left->next = right->next;
+    right->bytes = 0;
+    if (right->next >= 0) work->symbols[right->next].previous = index;
+    if (!push_candidate(bpe, work, word, left->previous) || !push_candidate(bpe, work, word, index)) return false;
+  }
+  return true;
+}
+
+/* ---- words ---- */
+
+/* A symbol that is no token becomes the tokens of its bytes (those that exist), else the unknown token. */
+static bool add_bytes(const tn_bpe *bpe, tn_text text, tn_ids *ids) {
+  bool any = false;
+  for (size_t i = 0; i < text.bytes; i++) {
+    int32_t id = bpe->byte_ids[(unsigned char)text.data[i]];
+    if (id < 0 || (size_t)id >= bpe->vocab_count) continue;
+    if (!tn_ids_add(ids, id)) return false;
+    any = true;
+  }
+  return any || bpe->unknown_id < 0 || bpe->byte_level || tn_ids_add(ids, bpe->unknown_id);
+}
+
+/* The token that is the whole word; -1: there is none. */
+static int32_t whole_word(const tn_bpe *bpe, tn_bpe_work *work, tn_text word) {
+  if (!bpe->byte_level) return find_token(bpe, word);
+  if (word.bytes > bpe->longest) return -1;
+  tn_buf_clear(&work->key);
+  for (size_t i = 0; i < word.bytes; i++) {
+    char written[2];
+    tn_buf_append(&work->key, written, tn_byte_level_character((unsigned char)word.data[i], written));
+  }
+  return work->key.failed ? -1 : find_token(bpe, (tn_text){work->key.data, work->key.size});
+}
+
+static bool encode_word(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, tn_ids *ids) {
+  if (bpe->ignore_merges) {
+    int32_t id = whole_word(bpe, work, word);
+    if (id >= 0 && (size_t)id < bpe->vocab_count) return tn_ids_add(ids, id);
+  }
+  if (!split_symbols(bpe, work, word) || !merge_all(bpe, work, word)) return false;
+  for (int32_t i = work->symbol_count ? 0 : -1; i >= 0; i = work->symbols[i].next) {
+    const tn_bpe_symbol *symbol = &work->symbols[i];
+    bool token = symbol->id >= 0 && (size_t)symbol->id < bpe->vocab_count;
+    if (!(token ? tn_ids_add(ids, symbol->id)
+                : add_bytes(bpe, (tn_text){word.data + symbol->start, symbol->bytes}, ids)))
+      return false;
+  }
+  return true;
+}
+
+static bool encode_cached(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, tn_ids *ids) {
+  if (!work->cache || word.bytes > TN_WORD_CACHE_LONGEST) return encode_word(bpe, work, word, ids);
+  const int32_t *known;
+  size_t count;
+  uint64_t hash = tn_hash_bytes(word.data, word.bytes, 0);
+  if (tn_word_cache_find(work->cache, word, hash, &known, &count)) {
+    for (size_t i = 0; i < count; i++)
+      if (!tn_ids_add(ids, known[i])) return false;
+    return true;
+  }
+  size_t before = ids->count;
+  if (!encode_word(bpe, work, word, ids)) return false;
+  tn_word_cache_add(work->cache, word, hash, ids->data + before, ids->count - before);
+  return true;
+}
+
+bool tn_bpe_encode(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, tn_ids *ids) {
+  if (!bpe->splits_at_marker) return encode_cached(bpe, work, word, ids);
+  /* No merge can cross a border in front of a marker that no token has: the parts are encoded one by one. */
+  size_t start = 0;
+  for (size_t i = 1; i + 3 <= word.bytes; i++) {
+    if (word.data[i] != MARKER[0] || memcmp(word.data + i, MARKER, 3) != 0) continue;
+    unsigned char before = (unsigned char)word.data[i - 1];
+    if (bpe->joins_marker[before / 8] >> (before % 8) & 1) continue;
+    if (!encode_cached(bpe, work, (tn_text){word.data + start, i - start}, ids)) return false;
+    start = i;
+  }
+  return start == word.bytes || encode_cached(bpe, work, (tn_text){word.data + start, word.bytes - start}, ids);
+}
+
+void tn_bpe_work_use_cache(tn_bpe_work *work) {
+  if (!work->cache) work->cache = tn_word_cache_create();
+}
+
+void tn_bpe_work_finish(tn_bpe_work *work) {
+  free(work->symbols);
+  free(work->heap);
+  tn_word_cache_destroy(work->cache);
+  tn_buf_finish(&work->key);
+  *work = (tn_bpe_work){0};
+}

@@ -1,0 +1,93 @@
+/* Ids to text: whole, token by token, and while tokens arrive. */
+#include <string.h>
+
+#include "text/tokenizer_parts.h"
+
+static bool append_token(const tn_tokenizer *tokenizer, int32_t id, bool first, tn_buf *out) {
+  bool plain = tokenizer->flags[id] & TN_FLAG_PLAIN;
+  return tn_decode_token(&tokenizer->decode, tn_token_table_text(&tokenizer->texts, (size_t)id), plain, first, out);
+}
+
+bool tn_tokenizer_token_bytes(const tn_tokenizer *tokenizer, int32_t id, tn_buf *out) {
+  return id < 0 || (size_t)id >= tokenizer->vocab_count || append_token(tokenizer, id, false, out);
+}
+
+/* The step that takes something off the front of the whole text, or that is about the text's end. */
+static const tn_decode_step *find_step(const tn_tokenizer *tokenizer, tn_decode_kind kind) {
+  for (size_t i = 0; i < tokenizer->decode.count; i++) {
+    const tn_decode_step *step = &tokenizer->decode.steps[i];
+    if (step->kind == kind && (kind != TN_DECODE_STRIP || step->whole)) return step;
+  }
+  return NULL;
+}
+
+void tn_decoder_init(tn_decoder *decoder, const tn_tokenizer *tokenizer, unsigned flags) {
+  *decoder = (tn_decoder){.tokenizer = tokenizer, .flags = flags};
+  decoder->any = flags & TN_DECODE_CONTINUES;
+  const tn_decode_step *strip = find_step(tokenizer, TN_DECODE_STRIP);
+  if (strip && !decoder->any) decoder->strip = strip->count;
+}
+
+/* Takes off pending[start..] what a whole text loses at its front. */
+static void strip_front(tn_decoder *decoder, size_t start) {
+  tn_text from = find_step(decoder->tokenizer, TN_DECODE_STRIP)->from;
+  tn_buf *pending = &decoder->pending;
+  while (decoder->strip && pending->size > start) {
+    if (pending->size - start < from.bytes || memcmp(pending->data + start, from.data, from.bytes) != 0) {
+      decoder->strip = 0;
+      break;
+    }
+    memmove(pending->data + start, pending->data + start + from.bytes, pending->size - start - from.bytes);
+    pending->size -= from.bytes;
+    decoder->strip--;
+  }
+}
+
+bool tn_decoder_push(tn_decoder *decoder, int32_t id, tn_buf *out) {
+  const tn_tokenizer *tokenizer = decoder->tokenizer;
+  if (id < 0 || (size_t)id >= tokenizer->vocab_count) return true;
+  if ((decoder->flags & TN_DECODE_SKIP_SPECIAL) && tokenizer->special[id]) return true;
+  tn_buf *pending = &decoder->pending;
+  if (decoder->held_blank) tn_buf_putc(pending, ' ');
+  decoder->held_blank = false;
+  size_t start = pending->size;
+  if (!append_token(tokenizer, id, !decoder->any, pending)) return false;
+  decoder->any = true;
+  if (decoder->strip) strip_front(decoder, start);
+  if (pending->size > start && pending->data[pending->size - 1] == ' ' && find_step(tokenizer, TN_DECODE_SUFFIX)) {
+    decoder->held_blank = true;
+    pending->size--;
+  }
+  if (!pending->size) return !pending->failed;
+  size_t taken = tn_utf8_release((tn_text){pending->data, pending->size}, true, out);
+  memmove(pending->data, pending->data + taken, pending->size - taken);
+  pending->size -= taken;
+  return !pending->failed && !out->failed;
+}
+
+bool tn_decoder_flush(tn_decoder *decoder, tn_buf *out) {
+  tn_utf8_release((tn_text){decoder->pending.data, decoder->pending.size}, false, out);
+  tn_buf_clear(&decoder->pending);
+  decoder->held_blank = false;
+  return !out->failed;
+}
+
+void tn_decoder_finish(tn_decoder *decoder) {
+  tn_buf_finish(&decoder->pending);
+}
+
+bool tn_tokenizer_decode(const tn_tokenizer *tokenizer, const int32_t *ids, size_t count, unsigned flags, tn_buf *out) {
+  tn_decoder decoder;
+  tn_decoder_init(&decoder, tokenizer, flags);
+  size_t start = out->size;
+  bool good = true;
+  for (size_t i = 0; i < count && good; i++) good = tn_decoder_push(&decoder, ids[i], out);
+  good = good && tn_decoder_flush(&decoder, out);
+  tn_decoder_finish(&decoder);
+  if (good && tokenizer->drops_first_blank && !(flags & TN_DECODE_CONTINUES) && out->size > start &&
+      out->data[start] == ' ') {
+    memmove(out->data + start, out->data + start + 1, out->size - start - 1);
+    out->data[--out->size] = 0;
+  }
+  return good;
+}

@@ -8,6 +8,8 @@
   X(inspect, "inspect", "metadata, tensors, graph, placement, memory of a model") \
   X(devices, "devices", "drivers, devices and their properties")                  \
   X(bench, "bench", "measure speed")                                              \
+  X(tokenize, "tokenize", "text to token ids")                                    \
+  X(detokenize, "detokenize", "token ids to text")                                \
   X(version, "version", "version and build")
 
 #endif

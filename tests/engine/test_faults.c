@@ -1,0 +1,165 @@
+/* A run of three requests on a device whose calls fail, each in turn: whoever ends whole has the tokens of a run
+ * without faults, everyone else a clear error, and the next run works. Leaks are the sanitizer's to find. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "tenon/tenon.h"
+
+#define REQUESTS 3u
+#define ANSWER 12u
+
+typedef struct answers {
+  bool created;
+  int32_t tokens[REQUESTS][ANSWER];
+  uint32_t counts[REQUESTS];
+  bool failed[REQUESTS];
+  uint64_t steps;
+} answers;
+
+static tn_model *model;
+
+static tn_status submit(tn_engine *engine, uint32_t number, tn_request **request, tn_error *error) {
+  int32_t prompt[60];
+  for (uint32_t i = 0; i < TN_COUNT(prompt); i++) prompt[i] = (int32_t)((i * 31u + number * 17u) % 300u);
+  tn_request_options options = TN_REQUEST_OPTIONS;
+  options.tokens = prompt;
+  options.token_count = 20 + 15 * number;
+  options.max_tokens = ANSWER;
+  options.temperature = number ? 1.0f : 0.0f;
+  options.seed = number;
+  return tn_engine_submit(engine, &options, request, error);
+}
+
+static void pull(tn_request *request, answers *got, uint32_t number) {
+  tn_output output;
+  while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT)
+    got->tokens[number][got->counts[number]++] = output.token;
+  got->failed[number] = output.kind == TN_OUTPUT_ERROR;
+  if (got->failed[number]) assert_true(output.error.status < 0 && output.error.message[0]);
+}
+
+static answers run(const char *device) {
+  answers got = {0};
+  tn_error error = {0};
+  tn_engine *engine;
+  tn_engine_options options = TN_ENGINE_OPTIONS;
+  options.device = device;
+  options.context = 96;
+  options.max_sequences = REQUESTS;
+  options.chunk = 16;
+  options.kv_bytes = 8 << 20;
+  if (tn_engine_create(model, &options, &engine, &error) != TN_OK) {
+    assert_true(error.status < 0 && error.message[0]);
+    return got;
+  }
+  got.created = true;
+  tn_request *requests[REQUESTS];
+  for (uint32_t i = 0; i < REQUESTS; i++) assert_int_equal(submit(engine, i, &requests[i], &error), TN_OK);
+  for (uint32_t i = 0; i < REQUESTS; i++) {
+    pull(requests[i], &got, i);
+    tn_request_destroy(requests[i]);
+  }
+  tn_engine_info info = TN_ENGINE_INFO;
+  tn_engine_describe(engine, &info);
+  got.steps = info.steps;
+  tn_engine_destroy(engine);
+  return got;
+}
+
+static void compare(const answers *got, const answers *wanted, bool all, const char *device) {
+  for (uint32_t i = 0; i < REQUESTS; i++) {
+    if (got->failed[i] && all) fail_msg("%s: request %u failed", device, i);
+    if (!got->failed[i]) assert_int_equal(got->counts[i], wanted->counts[i]);
+    assert_memory_equal(got->tokens[i], wanted->tokens[i], got->counts[i] * sizeof(int32_t));
+  }
+}
+
+/* Fails call after call of a kind, until a run has fewer of them. */
+static void fail_each(const char *device, const char *kind, uint32_t least, uint32_t most, bool all_survive) {
+  answers wanted = run(device);
+  assert_true(wanted.created);
+  uint32_t refused = 0;
+  for (uint32_t at = 1; at <= most; at++) {
+    char faulty[128];
+    snprintf(faulty, sizeof faulty, "faulty:%s,%s=%u", device, kind, at);
+    answers got = run(faulty);
+    if (got.created) compare(&got, &wanted, all_survive, faulty);
+    refused += !got.created;
+    if (got.created && at > least && !strcmp(kind, "fail-alloc")) break;
+  }
+  assert_true(strcmp(kind, "fail-execute") == 0 || strcmp(kind, "lose-at") == 0 || refused > 0);
+  answers again = run(device);
+  compare(&again, &wanted, true, device);
+}
+
+static const char *const DEVICES[] = {"cpu", "reference,private-memory=1"};
+
+static void each_allocation_fails(void **state) {
+  (void)state;
+  for (size_t d = 0; d < TN_COUNT(DEVICES); d++) fail_each(DEVICES[d], "fail-alloc", 2, 20, true);
+}
+
+static void each_copy_fails(void **state) {
+  (void)state;
+  fail_each(DEVICES[1], "fail-copy", 2, 30, true);
+}
+
+static void each_packing_fails(void **state) {
+  (void)state;
+  fail_each(DEVICES[0], "fail-pack", 2, 30, true);
+}
+
+static void each_preparation_fails(void **state) {
+  (void)state;
+  for (size_t d = 0; d < TN_COUNT(DEVICES); d++) fail_each(DEVICES[d], "fail-prepare", 1, 2, true);
+}
+
+/* One failed step is run again: nobody ends with an error. */
+static void each_execution_fails(void **state) {
+  (void)state;
+  for (size_t d = 0; d < TN_COUNT(DEVICES); d++) {
+    uint32_t steps = (uint32_t)run(DEVICES[d]).steps;
+    assert_true(steps > ANSWER);
+    fail_each(DEVICES[d], "fail-execute", steps, steps + 2, true);
+    fail_each(DEVICES[d], "late=1,fail-execute", steps, 3, true);
+    fail_each(DEVICES[d], "fail-synchronize", steps, steps + 2, true);
+  }
+}
+
+/* The device is opened again, and everything computed anew. */
+static void device_is_lost_at_each_step(void **state) {
+  (void)state;
+  for (size_t d = 0; d < TN_COUNT(DEVICES); d++) fail_each(DEVICES[d], "lose-at", 1, 20, true);
+}
+
+static int open_model(void **state) {
+  (void)state;
+  tn_error error;
+  tn_log_set_level(TN_LOG_ERROR); /* the warnings are expected */
+  if (tn_model_open(TEST_DATA "/golden/llama/model.gguf", &model, &error) == TN_OK) return 0;
+  fprintf(stderr, "%s\n", error.message);
+  return 1;
+}
+
+static int close_model(void **state) {
+  (void)state;
+  tn_model_close(model);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_allocation_fails), cmocka_unit_test(each_copy_fails),
+      cmocka_unit_test(each_packing_fails),    cmocka_unit_test(each_preparation_fails),
+      cmocka_unit_test(each_execution_fails),  cmocka_unit_test(device_is_lost_at_each_step),
+  };
+  return cmocka_run_group_tests(tests, open_model, close_model);
+}

@@ -113,6 +113,7 @@ typedef struct tn_engine_info {
   uint32_t running, waiting;
   uint64_t weight_bytes, kv_bytes, arena_bytes;
   uint64_t steps, rows, preemptions, cached_tokens; /* since the engine began */
+  uint64_t failed_steps, reopenings;                /* steps that failed and were run again; a lost device's */
   char device[64];
 } tn_engine_info;
 #define TN_ENGINE_INFO \

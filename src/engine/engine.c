@@ -51,6 +51,8 @@ static void take_snapshot(tn_engine *engine) {
   info->rows = scheduler->counters.rows;
   info->preemptions = scheduler->counters.preemptions;
   info->cached_tokens = scheduler->counters.cached_tokens;
+  info->failed_steps = scheduler->counters.failures;
+  info->reopenings = scheduler->counters.reopenings;
 }
 
 /* Moves what was submitted to the scheduler, which sorts by arrival. */

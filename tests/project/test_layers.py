@@ -37,7 +37,7 @@ VECTOR_HEADERS = {"immintrin.h", "arm_neon.h", "hexagon_protos.h", "hexagon_type
 
 OS_HEADERS = re.compile(
     r"^(sys|linux|asm|mach|arpa|net|netinet)/|^(unistd|fcntl|pthread|threads|dlfcn|signal|sched|semaphore|poll|dirent|"
-    r"ftw|glob|netdb|pwd|grp|spawn|syslog|termios|time|ucontext|utime|windows|setjmp|locale|mqueue|aio|ifaddrs)\.h$")
+    r"ftw|glob|netdb|pwd|grp|spawn|syslog|termios|time|ucontext|utime|windows|locale|mqueue|aio|ifaddrs)\.h$")
 OS_CALLS = re.compile(
     r"(?<![\w.>])(fopen|freopen|fdopen|tmpfile|open|openat|creat|mmap|munmap|madvise|fork|vfork|exec[vl]p?e?|popen|"
     r"system|getenv|setenv|putenv|clock_gettime|gettimeofday|nanosleep|usleep|sleep|time|clock|localtime(?:_r)?|"

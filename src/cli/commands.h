@@ -10,6 +10,7 @@
   X(bench, "bench", "measure speed")                                              \
   X(tokenize, "tokenize", "text to token ids")                                    \
   X(detokenize, "detokenize", "token ids to text")                                \
+  X(render, "render", "the text that a chat template makes of a context")         \
   X(version, "version", "version and build")
 
 #endif

@@ -1,0 +1,215 @@
+/* tenon render: the text that a chat template makes of a context. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "base/utf8.h"
+#include "cli/options.h"
+#include "model/gguf.h"
+#include "text/jinja/jinja.h"
+
+#define MAX_FILE_BYTES ((size_t)256 << 20)
+
+typedef struct render_tool {
+  const char *template_path, *context_path, *now;
+  bool jsonl, spans;
+} render_tool;
+
+/* ---- writing ---- */
+
+/* A JSON string of ASCII alone, so that nothing in it looks like the end of a line to anybody. Bytes that aren't UTF-8
+ * become U+FFFD. */
+static void print_json_text(const char *data, size_t size) {
+  putchar('"');
+  for (size_t at = 0; at < size;) {
+    uint32_t c;
+    size_t length;
+    tn_utf8_read(data + at, size - at, &length, &c);
+    at += length;
+    if (c == '"' || c == '\\')
+      printf("\\%c", (char)c);
+    else if (c == '\n')
+      fputs("\\n", stdout);
+    else if (c >= 0x20 && c < 0x7f)
+      putchar((int)c);
+    else if (c < 0x10000)
+      printf("\\u%04x", (unsigned)c);
+    else
+      printf("\\u%04x\\u%04x", (unsigned)(0xd800 + ((c - 0x10000) >> 10)),
+             (unsigned)(0xdc00 + ((c - 0x10000) & 0x3ff)));
+  }
+  putchar('"');
+}
+
+static void print_answer(tn_status status, const tn_jinja_output *output, const tn_error *error, bool spans) {
+  if (status) {
+    fputs("{\"error\": ", stdout);
+    print_json_text(output->failure ? output->failure : error->message,
+                    output->failure ? output->failure_size : strlen(error->message));
+  } else {
+    fputs("{\"text\": ", stdout);
+    print_json_text(output->text, output->size);
+  }
+  if (!status && spans) {
+    fputs(", \"spans\": [", stdout);
+    for (size_t i = 0; i < output->span_count; i++)
+      printf("%s[%zu, %zu, %s]", i ? ", " : "", output->spans[i].offset, output->spans[i].size,
+             output->spans[i].trusted ? "true" : "false");
+    putchar(']');
+  }
+  puts("}");
+}
+
+/* ---- time ---- */
+
+/* Reads "YYYY-MM-DDTHH:MM:SS" (or with a blank for the T). */
+static bool read_time(const char *text, tn_jinja_time *time) {
+  int used = 0;
+  int count = sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d:%2d%n", &time->year, &time->month, &time->day, &time->hour,
+                     &time->minute, &time->second, &used);
+  return count == 6 && !text[used];
+}
+
+static void present(tn_jinja_time *time) {
+  char text[64];
+  tn_local_time("%Y-%m-%dT%H:%M:%S", text, sizeof text);
+  if (!read_time(text, time)) *time = (tn_jinja_time){1970, 1, 1, 0, 0, 0};
+}
+
+/* The request's or option's `now`, else the present. */
+static tn_status time_of(const char *now, tn_jinja_time *time, tn_error *error) {
+  if (!now)
+    present(time);
+  else if (!read_time(now, time))
+    return tn_fail(error, TN_E_INVALID, "now: \"%.40s\" isn't YYYY-MM-DDTHH:MM:SS", now);
+  return TN_OK;
+}
+
+/* ---- one rendering ---- */
+
+static tn_status render(const char *source, size_t size, const tn_jinja_value *context, const char *now,
+                        tn_jinja_output *output, tn_error *error) {
+  tn_jinja_template *jinja = NULL;
+  tn_jinja_time time;
+  *output = (tn_jinja_output){0};
+  tn_status status = time_of(now, &time, error);
+  if (!status) status = tn_jinja_compile(source, size, NULL, &jinja, error);
+  if (!status) status = tn_jinja_render(jinja, context, &(tn_jinja_options){.now = &time}, output, error);
+  tn_jinja_template_destroy(jinja);
+  return status;
+}
+
+/* {"template": TEXT, "context": {...}, "now": TIME} -> {"text": TEXT} or {"error": TEXT} */
+static void serve_line(const char *line, size_t size, bool spans) {
+  tn_error error = {0};
+  tn_jinja_output output = {0};
+  const tn_jinja_value *request;
+  size_t source_size = 0, now_size = 0;
+  tn_jinja_values *values = tn_jinja_values_create(0);
+  tn_status status = values ? TN_OK : tn_fail(&error, TN_E_MEMORY, "out of memory");
+  if (!status) status = tn_jinja_value_parse(values, line, size, NULL, &request, &error);
+  if (!status) {
+    const char *source = tn_jinja_value_text(tn_jinja_value_member(request, "template"), &source_size);
+    const char *now = tn_jinja_value_text(tn_jinja_value_member(request, "now"), &now_size);
+    const tn_jinja_value *context = tn_jinja_value_member(request, "context");
+    char time[64];
+    if (now) snprintf(time, sizeof time, "%.*s", (int)(now_size < sizeof time ? now_size : sizeof time - 1), now);
+    if (!source)
+      status = tn_fail(&error, TN_E_INVALID, "the request has no \"template\"");
+    else if (!context)
+      status = tn_fail(&error, TN_E_INVALID, "the request has no \"context\"");
+    else
+      status = render(source, source_size, context, now ? time : NULL, &output, &error);
+  }
+  print_answer(status, &output, &error, spans);
+  tn_jinja_output_finish(&output);
+  tn_jinja_values_destroy(values);
+}
+
+static int serve(bool spans) {
+  char *line = NULL;
+  size_t capacity = 0;
+  for (ssize_t size; (size = getline(&line, &capacity, stdin)) >= 0;) {
+    while (size > 0 && (line[size - 1] == '\n' || line[size - 1] == '\r')) size--;
+    if (!size) continue;
+    serve_line(line, (size_t)size, spans);
+    fflush(stdout);
+  }
+  free(line);
+  return tn_cli_finish_output();
+}
+
+/* ---- files ---- */
+
+/* The template of a GGUF file, or a template file itself. */
+static tn_status read_template(const render_tool *tool, const char *model, char **source, size_t *size,
+                               tn_error *error) {
+  if (tool->template_path) return tn_file_read(tool->template_path, MAX_FILE_BYTES, source, size, error);
+  tn_gguf *gguf = NULL;
+  tn_text text = {0};
+  tn_status status = tn_gguf_open(&gguf, model, error);
+  if (!status) status = tn_gguf_get_string(gguf, NULL, "tokenizer.chat_template", &text, error);
+  if (!status) {
+    *source = tn_copy_text(text.data, text.bytes);
+    *size = text.bytes;
+    if (!*source) status = tn_fail(error, TN_E_MEMORY, "out of memory for the template's %zu bytes", text.bytes);
+  }
+  tn_gguf_close(gguf);
+  return status;
+}
+
+static int render_files(const render_tool *tool, const char *model) {
+  tn_error error = {0};
+  tn_jinja_output output = {0};
+  const tn_jinja_value *context = NULL;
+  char *source = NULL, *json = NULL;
+  size_t source_size = 0, json_size = 0;
+  tn_jinja_values *values = tn_jinja_values_create(0);
+  tn_status status = values ? TN_OK : tn_fail(&error, TN_E_MEMORY, "out of memory");
+  if (!status) status = read_template(tool, model, &source, &source_size, &error);
+  if (!status) status = tn_file_read(tool->context_path, MAX_FILE_BYTES, &json, &json_size, &error);
+  if (!status) {
+    status = tn_jinja_value_parse(values, json, json_size, NULL, &context, &error);
+    if (status) tn_error_prefix(&error, "%s", tool->context_path);
+  }
+  if (!status) status = render(source, source_size, context, tool->now, &output, &error);
+  if (status)
+    tn_cli_fail(output.failure ? output.failure : error.message);
+  else if (tool->spans)
+    print_answer(status, &output, &error, true);
+  else
+    fwrite(output.text, 1, output.size, stdout);
+  tn_jinja_output_finish(&output);
+  tn_jinja_values_destroy(values);
+  free(source);
+  free(json);
+  return status ? 1 : tn_cli_finish_output();
+}
+
+int tn_command_render(int argc, char **argv) {
+  render_tool tool = {0};
+  const char *model = NULL;
+  size_t count = 0;
+  const tn_cli_option options[] = {
+      {"template", 0, TN_CLI_TEXT, &tool.template_path, "FILE", "the template, instead of the model's own", 0, 0},
+      {"context", 0, TN_CLI_TEXT, &tool.context_path, "FILE", "its variables, a JSON object (\"-\": stdin)", 0, 0},
+      {"now", 0, TN_CLI_TEXT, &tool.now, "TIME", "what strftime_now shows, YYYY-MM-DDTHH:MM:SS", 0, 0},
+      {"spans", 0, TN_CLI_FLAG, &tool.spans, NULL, "as JSON, with the origin of each part of the text", 0, 0},
+      {"jsonl", 0, TN_CLI_FLAG, &tool.jsonl, NULL, "one JSON request a line on stdin, one answer a line", 0, 0}};
+  const tn_cli_command command = {.name = "render",
+                                  .usage = "[MODEL] --context FILE [options]",
+                                  .summary = "the text that a chat template makes of a context",
+                                  .options = options,
+                                  .option_count = TN_COUNT(options),
+                                  .max_arguments = 1};
+  tn_cli_result result = tn_cli_parse(&command, argc, argv, &model, &count);
+  if (result) return tn_cli_exit(result);
+  if (tool.jsonl) return serve(tool.spans);
+  if (!tool.context_path || (count == 0) == (tool.template_path == NULL)) {
+    fprintf(stderr, "tenon: render needs --context and either a model or --template\n");
+    return 2;
+  }
+  return render_files(&tool, model);
+}

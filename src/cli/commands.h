@@ -11,6 +11,7 @@
   X(tokenize, "tokenize", "text to token ids")                                    \
   X(detokenize, "detokenize", "token ids to text")                                \
   X(render, "render", "the text that a chat template makes of a context")         \
+  X(grammar, "grammar", "whether a text is one of a grammar's texts")             \
   X(version, "version", "version and build")
 
 #endif

@@ -5,15 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/os.h"
-#include "model/gguf_vocab.h"
 
 struct tn_model {
   tn_container file;
   tn_arena arena; /* what a family keeps of its hyper-parameters */
   const tn_family *family;
   tn_hyper hyper;
-  tn_tokenizer *tokenizer; /* NULL: none in the file */
   uint64_t parameters;
 };
 
@@ -114,27 +111,6 @@ static tn_status check_tensors(tn_model *model, tn_container_use *use, tn_error 
   return status;
 }
 
-/* The tokenizer, where the files hold one; it must not have ids that the logits have no row for. */
-static tn_status open_tokenizer(tn_model *model, tn_container_use *use, tn_error *error) {
-  const tn_container *file = &model->file;
-  tn_status status;
-  if (!tn_container_is_folder(file)) {
-    if (!tn_gguf_find(file->gguf, "tokenizer.ggml.model")) return TN_OK;
-    status = tn_tokenizer_from_gguf(&model->tokenizer, file->gguf, &use->gguf, error);
-  } else {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/tokenizer.json", file->path);
-    if (!tn_path_exists(path)) return TN_OK;
-    status = tn_tokenizer_open_json(&model->tokenizer, path, error);
-  }
-  if (status != TN_OK) return status;
-  size_t size = tn_tokenizer_size(model->tokenizer);
-  if (size <= model->hyper.vocabulary) return TN_OK;
-  return tn_fail(error, TN_E_FORMAT,
-                 "%s: the tokenizer has %zu tokens, expected at most %u, the rows of token_embd.weight", file->path,
-                 size, model->hyper.vocabulary);
-}
-
 tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
   *out = NULL;
   tn_model *model = tn_calloc(1, sizeof *model);
@@ -148,7 +124,6 @@ tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
   if (status == TN_OK) status = find_family(model, architecture, error);
   if (status == TN_OK) status = configure(model, &use, architecture, error);
   if (status == TN_OK) status = check_tensors(model, &use, error);
-  if (status == TN_OK) status = open_tokenizer(model, &use, error);
   tn_container_use_finish(&use, &model->file);
   if (status != TN_OK)
     tn_model_close(model);
@@ -172,9 +147,6 @@ const tn_gguf *tn_model_file(const tn_model *model) {
 }
 const tn_hyper *tn_model_hyper(const tn_model *model) {
   return &model->hyper;
-}
-const tn_tokenizer *tn_model_tokenizer(const tn_model *model) {
-  return model->tokenizer;
 }
 const tn_family *tn_model_family(const tn_model *model) {
   return model->family;

@@ -12,6 +12,7 @@ struct tn_model {
   const tn_family *family;
   tn_hyper hyper;
   uint64_t parameters;
+  tn_model_text text;
 };
 
 static int cut(tn_text text) {
@@ -124,6 +125,7 @@ tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
   if (status == TN_OK) status = find_family(model, architecture, error);
   if (status == TN_OK) status = configure(model, &use, architecture, error);
   if (status == TN_OK) status = check_tensors(model, &use, error);
+  if (status == TN_OK) status = tn_model_text_open(&model->text, &model->file, &use, error);
   tn_container_use_finish(&use, &model->file);
   if (status != TN_OK)
     tn_model_close(model);
@@ -134,6 +136,7 @@ tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
 
 void tn_model_close(tn_model *model) {
   if (!model) return;
+  tn_model_text_close(&model->text);
   tn_container_close(&model->file);
   tn_arena_finish(&model->arena);
   free(model);
@@ -150,6 +153,12 @@ const tn_hyper *tn_model_hyper(const tn_model *model) {
 }
 const tn_family *tn_model_family(const tn_model *model) {
   return model->family;
+}
+const tn_tokenizer *tn_model_tokenizer(const tn_model *model) {
+  return model->text.tokenizer;
+}
+const tn_model_text *tn_model_texts(const tn_model *model) {
+  return &model->text;
 }
 
 tn_status tn_model_build(const tn_model *model, uint32_t context, uint32_t kv_dtype, tn_graph **graph,
@@ -169,6 +178,8 @@ void tn_model_describe(const tn_model *model, tn_model_info *info) {
                         .width = model->hyper.width,
                         .vocabulary = model->hyper.vocabulary,
                         .context = model->hyper.context,
+                        .has_tokenizer = model->text.tokenizer != NULL,
+                        .has_chat_template = model->text.chat_template != NULL,
                         .parameters = model->parameters,
                         .file_bytes = model->file.gguf ? model->file.gguf->size : model->file.tensor_bytes};
   tn_text name = TN_TEXT("");

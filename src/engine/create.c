@@ -4,13 +4,14 @@
 #include "base/os.h"
 #include "engine/engine.h"
 #include "engine/pages.h"
+#include "model/model.h"
 
 #define DEFAULT_SEQUENCES 8u
 #define DEFAULT_CHUNK 512u
 #define MOST_SEQUENCES 4096u
 #define MOST_CHUNK 65536u
-/* With a stated amount of KV memory, pages beyond what all sequences can hold serve the prefix cache; up to so many times
- * as many. */
+/* With a stated amount of KV memory, pages beyond what all sequences can hold serve the prefix cache; up to so many
+ * times as many. */
 #define CACHE_FACTOR 16u
 
 static tn_status check_options(const tn_engine_options *options, tn_error *error) {
@@ -46,8 +47,7 @@ static tn_status check_context(const tn_engine_options *options, tn_engine *engi
                  options->context, (unsigned long long)info.kv_bytes, info.context);
 }
 
-tn_status tn_engine_create(const tn_model *model, const tn_engine_options *given, tn_engine **engine,
-                           tn_error *error) {
+tn_status tn_engine_create(const tn_model *model, const tn_engine_options *given, tn_engine **engine, tn_error *error) {
   *engine = NULL;
   tn_engine_options options = TN_ENGINE_OPTIONS;
   if (given) memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
@@ -60,7 +60,8 @@ tn_status tn_engine_create(const tn_model *model, const tn_engine_options *given
   tn_runner *runner;
   status = tn_runner_create(model, &sizes, &runner, error);
   if (status != TN_OK) return status;
-  tn_vocabulary vocabulary = {.size = tn_runner_describe(runner)->vocabulary};
+  tn_vocabulary vocabulary;
+  tn_vocabulary_init(&vocabulary, tn_runner_describe(runner)->vocabulary, tn_model_tokenizer(model));
   status = tn_engine_start(runner, model, &vocabulary, &options, engine, error);
   if (status == TN_OK) status = check_context(&options, *engine, error);
   if (status != TN_OK) {

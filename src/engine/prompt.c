@@ -1,8 +1,72 @@
 #include "engine/prompt.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "engine/chat.h"
+
+const tn_tokenizer *tn_prompt_tokenizer(const tn_model *model, tn_error *error) {
+  const tn_tokenizer *tokenizer = model ? tn_model_tokenizer(model) : NULL;
+  if (tokenizer) return tokenizer;
+  const char *why = model ? tn_model_texts(model)->no_tokenizer.message : "";
+  tn_fail(error, TN_E_UNSUPPORTED, "the model has no tokenizer%s%s", *why ? ": " : "", why);
+  return NULL;
+}
+
+/* Hands the ids over, or frees them. */
+static tn_status give(tn_status status, tn_ids *ids, int32_t **tokens, size_t *count) {
+  if (status != TN_OK) {
+    free(ids->data);
+    return status;
+  }
+  *tokens = ids->data;
+  *count = ids->count;
+  return TN_OK;
+}
+
+/* Plain text, with what the tokenizer puts in front of texts. Special tokens in it stay text. */
+static tn_status encode_text(const tn_model *model, const char *text, size_t bytes, int32_t **tokens, size_t *count,
+                             tn_error *error) {
+  const tn_tokenizer *tokenizer = tn_prompt_tokenizer(model, error);
+  if (!tokenizer) return TN_E_UNSUPPORTED;
+  tn_ids ids = {0};
+  const tn_span span = {{text, bytes}, false};
+  return give(tn_tokenizer_encode(tokenizer, &span, 1, TN_ENCODE_BOS, &ids, error), &ids, tokens, count);
+}
+
+/* A rendered chat: the template says itself what stands in front. */
+static tn_status encode_chat(const tn_model *model, const tn_request_options *options, int32_t **tokens, size_t *count,
+                             tn_error *error) {
+  const tn_tokenizer *tokenizer = tn_prompt_tokenizer(model, error);
+  if (!tokenizer) return TN_E_UNSUPPORTED;
+  tn_jinja_output output;
+  tn_ids ids = {0};
+  tn_span *spans = NULL;
+  tn_status status = tn_chat_output(model, options->messages_json, options->extra_json, &output, error);
+  if (status == TN_OK) {
+    spans = tn_calloc(output.span_count, sizeof *spans);
+    if (!spans) status = tn_fail(error, TN_E_MEMORY, "no memory for the chat's tokens");
+  }
+  if (status == TN_OK) {
+    for (size_t i = 0; i < output.span_count; i++) {
+      const tn_jinja_span *from = &output.spans[i];
+      spans[i] = (tn_span){{output.text + from->offset, from->size}, from->trusted};
+    }
+    status = tn_tokenizer_encode(tokenizer, spans, output.span_count, 0, &ids, error);
+  }
+  free(spans);
+  tn_jinja_output_finish(&output);
+  return give(status, &ids, tokens, count);
+}
+
+static tn_status copy_tokens(const tn_request_options *options, int32_t **tokens, size_t *count, tn_error *error) {
+  *tokens = tn_calloc(options->token_count, sizeof **tokens);
+  if (!*tokens) return tn_fail(error, TN_E_MEMORY, "no memory for a prompt of %zu tokens", options->token_count);
+  if (options->token_count) memcpy(*tokens, options->tokens, options->token_count * sizeof **tokens);
+  *count = options->token_count;
+  return TN_OK;
+}
 
 tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *options, int32_t **tokens, size_t *count,
                            tn_error *error) {
@@ -12,12 +76,8 @@ tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *opti
   if (given != 1)
     return tn_fail(error, TN_E_INVALID, "a request needs exactly one of tokens, messages and prompt; %d are given",
                    given);
-  if (!options->tokens)
-    return tn_fail(error, TN_E_UNSUPPORTED, "the model has no tokenizer, so a request needs tokens");
-  (void)model;
-  *tokens = tn_calloc(options->token_count, sizeof **tokens);
-  if (!*tokens) return tn_fail(error, TN_E_MEMORY, "no memory for a prompt of %zu tokens", options->token_count);
-  memcpy(*tokens, options->tokens, options->token_count * sizeof **tokens);
-  *count = options->token_count;
-  return TN_OK;
+  if (options->tokens) return copy_tokens(options, tokens, count, error);
+  if (options->messages_json) return encode_chat(model, options, tokens, count, error);
+  size_t bytes = options->prompt_bytes ? options->prompt_bytes : strlen(options->prompt);
+  return encode_text(model, options->prompt, bytes, tokens, count, error);
 }

@@ -4,6 +4,11 @@
 
 #include "tenon/tenon.h"
 
+struct tn_tokenizer;
+
+/* The model's tokenizer, or NULL and the reason why it has none. `model` NULL: none. */
+const struct tn_tokenizer *tn_prompt_tokenizer(const tn_model *model, tn_error *error);
+
 /* The prompt's tokens; free() them. TN_E_INVALID: not exactly one of tokens, messages and prompt is given, or a
  * template error; TN_E_UNSUPPORTED: the model has no tokenizer or template. `model` may be NULL if tokens are given. */
 tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *options, int32_t **tokens, size_t *count,

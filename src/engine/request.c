@@ -168,15 +168,17 @@ tn_finish tn_request_put(tn_request *request, const tn_sample *sample) {
   return finish;
 }
 
-/* What was held back in case it became a stop string or a whole character. After a stop string nothing is. */
-static void flush_text(tn_request *request) {
+/* What was held back in case it became a stop string or a whole character. True when it is a stop string after all. */
+static bool flush_text(tn_request *request) {
   tn_output output = {.size = sizeof output, .kind = TN_OUTPUT_TEXT, .token = -1};
-  tn_answer_flush(request->answer, &output.text, &output.text_bytes);
+  bool is_stopped = tn_answer_flush(request->answer, &output.text, &output.text_bytes);
   if (output.text_bytes) emit_text(request, &output);
+  return is_stopped;
 }
 
 void tn_request_end(tn_request *request, tn_finish finish, const tn_error *error) {
-  if (finish == TN_FINISH_STOP || finish == TN_FINISH_LENGTH) flush_text(request);
+  bool is_whole = finish == TN_FINISH_STOP || finish == TN_FINISH_LENGTH;
+  if (is_whole && flush_text(request)) finish = TN_FINISH_STOP;
   uint64_t now = tn_clock_ns();
   tn_output output = {.size = sizeof output,
                       .kind = error ? TN_OUTPUT_ERROR : TN_OUTPUT_DONE,

@@ -160,7 +160,8 @@ static bool wants_bias(const tn_draw *draw) {
 static void apply_bias(tn_sampler *sampler, const tn_draw *draw) {
   for (size_t i = 0; i < draw->sampling->logit_bias_count; i++)
     sampler->values[draw->sampling->logit_bias[i].token] += draw->sampling->logit_bias[i].bias;
-  for (size_t i = 0; i < draw->banned_count; i++) sampler->values[draw->banned[i]] = -INFINITY;
+  for (size_t i = 0; i < draw->banned_count; i++)
+    if ((uint32_t)draw->banned[i] < sampler->vocabulary) sampler->values[draw->banned[i]] = -INFINITY;
 }
 
 static bool wants_repeat_penalty(const tn_draw *draw) {

@@ -35,7 +35,8 @@ typedef struct tn_draw {
   const int32_t *tokens; /* the sequence so far */
   uint32_t token_count;  /* the draw is for this position */
   uint32_t prompt_count; /* of them from the prompt */
-  const int32_t *banned; /* tokens that may not be drawn (end tokens before min_tokens) */
+  const int32_t *banned; /* tokens that may not be drawn (end tokens before min_tokens); others than the vocabulary's
+                            don't count */
   size_t banned_count;
 } tn_draw;
 

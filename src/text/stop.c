@@ -68,6 +68,13 @@ void tn_stop_destroy(tn_stop *stop) {
   free(stop);
 }
 
+bool tn_stop_reserve(tn_stop *stop, size_t piece_bytes) {
+  size_t longest = 0;
+  for (size_t i = 0; i < stop->count; i++)
+    if (stop->matchers[i].bytes > longest) longest = stop->matchers[i].bytes;
+  return tn_buf_reserve(&stop->held, longest + piece_bytes - stop->held.size);
+}
+
 /* Goes on by one byte; true when the string is complete. */
 static bool step(matcher *m, char byte) {
   while (m->matched && m->text[m->matched] != byte) m->matched = m->fall[m->matched - 1];

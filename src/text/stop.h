@@ -18,6 +18,9 @@ typedef struct tn_stop tn_stop;
 tn_status tn_stop_create(tn_stop **out, const tn_text *strings, size_t count, tn_error *error);
 void tn_stop_destroy(tn_stop *stop);
 
+/* Takes memory so that no push of at most `piece_bytes` needs any. False when there is none. */
+bool tn_stop_reserve(tn_stop *stop, size_t piece_bytes);
+
 /* Takes a piece of text and appends to `out` what can't be part of a stop string any more. Returns the number of the
  * stop string that was found (then this and later calls release nothing further), or -1. Running out of memory shows
  * in out->failed. */

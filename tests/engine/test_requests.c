@@ -57,6 +57,7 @@ static tn_request *submit(tn_engine *engine, uint32_t number) {
 static void pull(tn_request *request, answer *got) {
   memset(got, 0, sizeof *got);
   while (tn_request_next(request, &got->last, UINT64_MAX) == TN_OK && got->last.kind == TN_OUTPUT_TEXT) {
+    if (got->last.token < 0) continue; /* half a character at the end */
     assert_true(got->count < ANSWER && got->last.top_count == TOP);
     got->tokens[got->count] = got->last.token;
     got->logprobs[got->count] = got->last.logprob;

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "cli/options.h"
 #include "model/gguf.h"
-#include "text/jinja/jinja.h"
+#include "text/chat_template.h"
 
 #define MAX_FILE_BYTES ((size_t)256 << 20)
 
@@ -72,16 +72,10 @@ static bool read_time(const char *text, tn_jinja_time *time) {
   return count == 6 && !text[used];
 }
 
-static void present(tn_jinja_time *time) {
-  char text[64];
-  tn_local_time("%Y-%m-%dT%H:%M:%S", text, sizeof text);
-  if (!read_time(text, time)) *time = (tn_jinja_time){1970, 1, 1, 0, 0, 0};
-}
-
 /* The request's or option's `now`, else the present. */
 static tn_status time_of(const char *now, tn_jinja_time *time, tn_error *error) {
   if (!now)
-    present(time);
+    *time = tn_chat_present();
   else if (!read_time(now, time))
     return tn_fail(error, TN_E_INVALID, "now: \"%.40s\" isn't YYYY-MM-DDTHH:MM:SS", now);
   return TN_OK;

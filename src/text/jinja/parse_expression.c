@@ -169,7 +169,7 @@ static tnj_call *parse_call_arguments(tnj_parser *p) {
 }
 
 static tnj_node *parse_call(tnj_parser *p, tnj_node *callee) {
-  tnj_node *node = pair_node(p, TNJ_N_CALL, p->token->offset, callee, NULL);
+  tnj_node *node = pair_node(p, TNJ_N_CALL, callee->offset, callee, NULL);
   node->call = parse_call_arguments(p);
   return node;
 }

@@ -99,7 +99,7 @@ static void store_reserve(tnj_state *s, tnj_store *store, size_t more) {
 
 tnj_list_builder tnj_list_start(tnj_state *s, size_t expected) {
   tnj_store *store = tnj_alloc(s, sizeof *store);
-  if (expected) store_reserve(s, store, expected);
+  store_reserve(s, store, expected ? expected : 1); /* items is never NULL */
   return (tnj_list_builder){store};
 }
 

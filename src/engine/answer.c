@@ -65,7 +65,7 @@ tn_status tn_answer_create(const tn_vocabulary *vocabulary, const char *const *s
     tn_decoder_init(&answer->decoder, vocabulary->tokenizer, TN_DECODE_CONTINUES | TN_DECODE_SKIP_SPECIAL);
     size_t piece = vocabulary->longest_piece + HALF_CHARACTER;
     tn_status status = TN_OK;
-    if (!tn_buf_reserve(&answer->decoder.pending, piece) || !tn_buf_reserve(&answer->decoded, piece) ||
+    if (!tn_decoder_reserve(&answer->decoder, piece) || !tn_buf_reserve(&answer->decoded, piece) ||
         !tn_buf_reserve(&answer->shown, piece + TN_STOP_LONGEST))
       status = tn_fail(error, TN_E_MEMORY, "no memory for an answer's text");
     if (status == TN_OK && stop_count) status = create_stop(answer, stop, stop_count, piece, error);

@@ -141,18 +141,14 @@ static void run_step(const tn_decode_step *step, bool first, tn_buf *token, tn_b
   }
 }
 
-bool tn_decode_token(const tn_decode_steps *steps, tn_text text, bool plain, bool first, tn_buf *out) {
+bool tn_decode_token(const tn_decode_steps *steps, tn_text text, bool plain, bool first, tn_buf work[2], tn_buf *out) {
   if (plain) return tn_buf_append(out, text.data, text.bytes);
-  tn_buf token, spare;
-  tn_buf_init(&token);
-  tn_buf_init(&spare);
-  tn_buf_append(&token, text.data, text.bytes);
-  tn_buf_reserve(&spare, 0);
-  for (size_t i = 0; i < steps->count && !token.failed; i++) run_step(&steps->steps[i], first, &token, &spare);
-  bool good = !token.failed && !spare.failed && tn_buf_append(out, token.data, token.size);
-  tn_buf_finish(&token);
-  tn_buf_finish(&spare);
-  return good;
+  tn_buf *token = &work[0], *spare = &work[1];
+  tn_buf_clear(token);
+  tn_buf_append(token, text.data, text.bytes);
+  tn_buf_reserve(spare, 0);
+  for (size_t i = 0; i < steps->count && !token->failed; i++) run_step(&steps->steps[i], first, token, spare);
+  return !token->failed && !spare->failed && tn_buf_append(out, token->data, token->size);
 }
 
 /* The first two bytes of an encoded surrogate and nothing behind them. No character comes of them, but the reference

@@ -33,8 +33,9 @@ typedef struct tn_decode_steps {
 void tn_decode_steps_finish(tn_decode_steps *steps);
 
 /* Appends what the token with this text contributes, before the steps that look at the whole text. `first`: no
- * token came before it. `plain`: no step applies (control tokens of GGUF). False when memory is out. */
-bool tn_decode_token(const tn_decode_steps *steps, tn_text text, bool plain, bool first, tn_buf *out);
+ * token came before it. `plain`: no step applies (control tokens of GGUF). `work`: two buffers whose content doesn't
+ * matter; their memory is used again. False when memory is out. */
+bool tn_decode_token(const tn_decode_steps *steps, tn_text text, bool plain, bool first, tn_buf work[2], tn_buf *out);
 
 /* The alphabet in which byte-level vocabularies write bytes (GPT-2): appends the bytes that `text` stands for, or
  * false, with nothing appended, if one of its characters is none of the alphabet. */

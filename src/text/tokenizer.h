@@ -122,9 +122,13 @@ typedef struct tn_decoder {
   bool any;        /* a token was decoded */
   bool held_blank; /* a blank that is only released when something follows */
   size_t strip;    /* blanks still to be taken off the front */
+  tn_buf work[2];
 } tn_decoder;
 
 void tn_decoder_init(tn_decoder *decoder, const tn_tokenizer *tokenizer, unsigned flags);
+/* Takes memory so that no push of a token of at most `piece_bytes` needs any but what `out` takes. False when there is
+ * none. */
+bool tn_decoder_reserve(tn_decoder *decoder, size_t piece_bytes);
 /* Appends to `out` what token `id` releases. False when memory is out. */
 bool tn_decoder_push(tn_decoder *decoder, int32_t id, tn_buf *out);
 /* At the end of the stream: an incomplete character becomes U+FFFD. */

@@ -3,13 +3,19 @@
 
 #include "text/tokenizer_parts.h"
 
-static bool append_token(const tn_tokenizer *tokenizer, int32_t id, bool first, tn_buf *out) {
+static bool append_token(const tn_tokenizer *tokenizer, int32_t id, bool first, tn_buf work[2], tn_buf *out) {
   bool plain = tokenizer->flags[id] & TN_FLAG_PLAIN;
-  return tn_decode_token(&tokenizer->decode, tn_token_table_text(&tokenizer->texts, (size_t)id), plain, first, out);
+  tn_text text = tn_token_table_text(&tokenizer->texts, (size_t)id);
+  return tn_decode_token(&tokenizer->decode, text, plain, first, work, out);
 }
 
 bool tn_tokenizer_token_bytes(const tn_tokenizer *tokenizer, int32_t id, tn_buf *out) {
-  return id < 0 || (size_t)id >= tokenizer->vocab_count || append_token(tokenizer, id, false, out);
+  if (id < 0 || (size_t)id >= tokenizer->vocab_count) return true;
+  tn_buf work[2] = {0};
+  bool good = append_token(tokenizer, id, false, work, out);
+  tn_buf_finish(&work[0]);
+  tn_buf_finish(&work[1]);
+  return good;
 }
 
 /* The step that takes something off the front of the whole text, or that is about the text's end. */
@@ -26,6 +32,11 @@ void tn_decoder_init(tn_decoder *decoder, const tn_tokenizer *tokenizer, unsigne
   decoder->any = flags & TN_DECODE_CONTINUES;
   const tn_decode_step *strip = find_step(tokenizer, TN_DECODE_STRIP);
   if (strip && !decoder->any) decoder->strip = strip->count;
+}
+
+bool tn_decoder_reserve(tn_decoder *decoder, size_t piece_bytes) {
+  return tn_buf_reserve(&decoder->pending, piece_bytes) && tn_buf_reserve(&decoder->work[0], piece_bytes) &&
+         tn_buf_reserve(&decoder->work[1], piece_bytes);
 }
 
 /* Takes off pending[start..] what a whole text loses at its front. */
@@ -51,7 +62,7 @@ bool tn_decoder_push(tn_decoder *decoder, int32_t id, tn_buf *out) {
   if (decoder->held_blank) tn_buf_putc(pending, ' ');
   decoder->held_blank = false;
   size_t start = pending->size;
-  if (!append_token(tokenizer, id, !decoder->any, pending)) return false;
+  if (!append_token(tokenizer, id, !decoder->any, decoder->work, pending)) return false;
   decoder->any = true;
   if (decoder->strip) strip_front(decoder, start);
   if (pending->size > start && pending->data[pending->size - 1] == ' ' && find_step(tokenizer, TN_DECODE_SUFFIX)) {
@@ -74,6 +85,8 @@ bool tn_decoder_flush(tn_decoder *decoder, tn_buf *out) {
 
 void tn_decoder_finish(tn_decoder *decoder) {
   tn_buf_finish(&decoder->pending);
+  tn_buf_finish(&decoder->work[0]);
+  tn_buf_finish(&decoder->work[1]);
 }
 
 bool tn_tokenizer_decode(const tn_tokenizer *tokenizer, const int32_t *ids, size_t count, unsigned flags, tn_buf *out) {

@@ -161,7 +161,8 @@ static void preemption_changes_nothing(void **state) {
   options.kv_bytes = info.kv_bytes / info.pages * 7;
   engine = start(&options);
   run_together(engine);
-  tn_engine_describe(engine, &info);
+  do tn_engine_describe(engine, &info);
+  while (info.running > 0); /* the step that gave the last output may not have ended */
   assert_int_equal(info.pages, 7);
   assert_true(info.preemptions > 0);
   assert_int_equal(info.pages_used, 0);

@@ -95,6 +95,7 @@ typedef enum tn_dtype {
 #define TN_PAGE_SLOTS 32u      /* token slots in a page of KV memory */
 #define TN_MAX_OPERANDS 8u     /* inputs, and outputs, of one op */
 #define TN_MAX_GROUPS 8u       /* layer groups with page tables of their own */
+#define TN_MAX_EXPERTS 4096u   /* of one layer */
 #define TN_MAX_LOGITS_ROWS 64u /* R of one step; a step that wants more is split */
 
 typedef enum tn_opcode {
@@ -180,6 +181,25 @@ typedef struct tn_attention_attributes {
   float softcap;   /* > 0: scores become softcap * tanh(score / softcap) */
   uint32_t window; /* > 0: position i sees j only if i - j < window */
 } tn_attention_attributes;
+
+/* How scores become weights: softmax over all experts, a sigmoid of each, or softmax over the chosen ones. */
+typedef enum tn_moe_scoring { TN_MOE_SOFTMAX = 0, TN_MOE_SIGMOID = 1, TN_MOE_SOFTMAX_OF_CHOSEN = 2 } tn_moe_scoring;
+typedef struct tn_moe_route_attributes {
+  uint32_t size;
+  uint32_t scoring;             /* tn_moe_scoring */
+  uint32_t normalise;           /* 1: weights are divided by their sum */
+  uint32_t groups, groups_used; /* groups > 1: only the experts of the best groups may be chosen; a group is worth the
+                                   sum of its two highest scores (plus bias) */
+  float scale;                  /* weights are multiplied by it */
+} tn_moe_route_attributes;
+typedef struct tn_moe_linear_attributes {
+  uint32_t size;
+  uint32_t each;       /* 1: x has a part of its own for each chosen expert */
+  uint32_t activation; /* tn_activation */
+  uint32_t gated;      /* 1: the weight has 2N rows an expert, N of the gate then N of the value */
+  float limit, alpha;  /* limit > 0, gated: with g = min(gate, limit), v = value held to -limit .. limit:
+                          y = g / (1 + exp(-alpha g)) * (v + 1), whatever `activation` says */
+} tn_moe_linear_attributes;
 
 /* ---- programs: what a device runs ------------------------------------------------------------------------------
  * One block of bytes, little endian, 8-byte aligned, no pointers: the same bytes are handed to `prepare`, sent to

@@ -103,6 +103,12 @@ tn_ref tn_rope_table(tn_graph *graph, tn_ref frequencies, float magnitude);
 tn_ref tn_rope(tn_graph *graph, tn_ref x, tn_ref table, uint32_t head_dim, tn_rope_pairing pairing);
 void tn_kv_write(tn_graph *graph, tn_ref k, tn_ref v, tn_ref kv);
 tn_ref tn_attention(tn_graph *graph, tn_ref q, tn_ref kv, tn_ref sinks, uint32_t heads, float scale, float softcap);
+/* Mixture of experts: weights [T, used] and, in *experts, whom they belong to. */
+tn_ref tn_moe_route(tn_graph *graph, tn_ref scores, tn_ref bias, tn_ref expert_scale, uint32_t used,
+                    const tn_moe_route_attributes *attributes, tn_ref *experts);
+tn_ref tn_moe_linear(tn_graph *graph, tn_ref x, tn_ref weight, tn_ref experts, tn_ref bias,
+                     const tn_moe_linear_attributes *attributes);
+tn_ref tn_moe_combine(tn_graph *graph, tn_ref y, tn_ref weights);
 /* Names the result: logits [R, vocabulary]. */
 void tn_graph_set_logits(tn_graph *graph, tn_ref logits);
 

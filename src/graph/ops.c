@@ -22,6 +22,15 @@ static tn_graph_op *append(tn_graph *graph, uint32_t opcode, const void *attribu
   append(graph, opcode, &(attributes), sizeof(attributes), (const tn_ref[]){__VA_ARGS__}, \
          sizeof((const tn_ref[]){__VA_ARGS__}) / sizeof(tn_ref))
 
+/* Fails the graph where the op breaks its shape rule. */
+static void check_shape(tn_graph *graph, const tn_graph_op *op) {
+  tn_op_query query;
+  char why[200];
+  tn_graph_query(graph, op, &query);
+  if (tn_shape_check(&query, why, sizeof why) != TN_OK)
+    tn_graph_fail(graph, TN_E_INVALID, "graph: %s: %s", op->name, why);
+}
+
 /* Gives the op just appended one f32 output and checks the whole against the shape rule. */
 static tn_ref finish(tn_graph *graph, tn_graph_op *op, int32_t rows, uint32_t cols) {
   if (!op) return TN_NO_VALUE;
@@ -29,11 +38,7 @@ static tn_ref finish(tn_graph *graph, tn_graph_op *op, int32_t rows, uint32_t co
   if (output == TN_NO_VALUE) return output;
   op->outputs[0] = output;
   op->output_count = 1;
-  tn_op_query query;
-  char why[200];
-  tn_graph_query(graph, op, &query);
-  if (tn_shape_check(&query, why, sizeof why) != TN_OK)
-    tn_graph_fail(graph, TN_E_INVALID, "graph: %s: %s", op->name, why);
+  check_shape(graph, op);
   return output;
 }
 
@@ -114,12 +119,7 @@ void tn_kv_write(tn_graph *graph, tn_ref k, tn_ref v, tn_ref kv) {
       sizeof a, state->group, (uint32_t)state->dims[0], (uint32_t)state->dims[1], (uint32_t)state->dims[2],
       0,        TN_ROPE_HALF};
   tn_graph_op *op = APPEND(graph, TN_OP_KV_WRITE, a, k, v, kv);
-  if (!op) return;
-  tn_op_query query;
-  char why[200];
-  tn_graph_query(graph, op, &query);
-  if (tn_shape_check(&query, why, sizeof why) != TN_OK)
-    tn_graph_fail(graph, TN_E_INVALID, "graph: %s: %s", op->name, why);
+  if (op) check_shape(graph, op);
 }
 
 tn_ref tn_attention(tn_graph *graph, tn_ref q, tn_ref kv, tn_ref sinks, uint32_t heads, float scale, float softcap) {
@@ -135,4 +135,33 @@ tn_ref tn_attention(tn_graph *graph, tn_ref q, tn_ref kv, tn_ref sinks, uint32_t
                                .softcap = softcap,
                                .window = graph->groups[state->group].window};
   return finish(graph, APPEND(graph, TN_OP_ATTENTION, a, q, kv, sinks), TN_DIM_T, heads * a.value_dim);
+}
+
+tn_ref tn_moe_route(tn_graph *graph, tn_ref scores, tn_ref bias, tn_ref expert_scale, uint32_t used,
+                    const tn_moe_route_attributes *attributes, tn_ref *experts) {
+  *experts = TN_NO_VALUE;
+  tn_graph_op *op = APPEND(graph, TN_OP_MOE_ROUTE, *attributes, scores, bias, expert_scale);
+  if (!op) return TN_NO_VALUE;
+  tn_ref weights = tn_graph_scratch(graph, TN_F32, rows_of(graph, scores), (int32_t)used, "");
+  *experts = tn_graph_scratch(graph, TN_I32, rows_of(graph, scores), (int32_t)used, "");
+  op->outputs[0] = weights;
+  op->outputs[1] = *experts;
+  op->output_count = 2;
+  if (*experts != TN_NO_VALUE) check_shape(graph, op);
+  return weights;
+}
+
+tn_ref tn_moe_linear(tn_graph *graph, tn_ref x, tn_ref weight, tn_ref experts, tn_ref bias,
+                     const tn_moe_linear_attributes *attributes) {
+  tn_graph_op *op = APPEND(graph, TN_OP_MOE_LINEAR, *attributes, x, weight, experts, bias);
+  if (!op) return TN_NO_VALUE;
+  uint32_t rows = (uint32_t)graph->values[weight].dims[1] / (attributes->gated ? 2 : 1);
+  return finish(graph, op, rows_of(graph, x), rows * cols_of(graph, experts));
+}
+
+tn_ref tn_moe_combine(tn_graph *graph, tn_ref y, tn_ref weights) {
+  tn_no_attributes a = {sizeof a};
+  uint32_t used = cols_of(graph, weights);
+  return finish(graph, APPEND(graph, TN_OP_MOE_COMBINE, a, y, weights), rows_of(graph, y),
+                used ? cols_of(graph, y) / used : 0);
 }

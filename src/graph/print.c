@@ -88,6 +88,21 @@ static void print_attributes(const tn_graph_op *op, tn_buf *out) {
       if (t->softcap > 0) tn_buf_printf(out, " softcap=%g", (double)t->softcap);
       break;
     }
+    case TN_OP_MOE_ROUTE: {
+      static const char *const scorings[] = {"softmax", "sigmoid", "softmax_of_chosen"};
+      const tn_moe_route_attributes *m = a;
+      tn_buf_printf(out, " %s%s", scorings[m->scoring], m->normalise ? " normalised" : "");
+      if (m->scale != 1.0f) tn_buf_printf(out, " scale=%g", (double)m->scale);
+      if (m->groups > 1) tn_buf_printf(out, " groups=%u/%u", m->groups_used, m->groups);
+      break;
+    }
+    case TN_OP_MOE_LINEAR: {
+      const tn_moe_linear_attributes *m = a;
+      if (m->activation) tn_buf_printf(out, " activation=%s", activation_names[m->activation]);
+      tn_buf_printf(out, "%s%s", m->gated ? " gated" : "", m->each ? " each" : "");
+      if (m->limit > 0) tn_buf_printf(out, " limit=%g alpha=%g", (double)m->limit, (double)m->alpha);
+      break;
+    }
     default: break;
   }
 }

@@ -4,6 +4,11 @@
 #define TN_TEXT(x) #x
 #define TN_TEXT_EXPANDED(x) TN_TEXT(x)
 
+/* Ops without a fast kernel run the reference one (kernels/reference/). */
+tn_status tn_reference_moe_route(const tn_kernel_call *call);
+tn_status tn_reference_moe_linear(const tn_kernel_call *call);
+tn_status tn_reference_moe_combine(const tn_kernel_call *call);
+
 static uint64_t workspace(const tn_op_query *query, uint32_t context, uint32_t workers) {
   switch (query->opcode) {
     case TN_OP_LINEAR: return tn_linear_workspace(query);
@@ -31,6 +36,9 @@ const tn_kernel_set *TN_FOR_ISA(tn_kernel_set)(void) {
                                             [TN_OP_ROPE] = tn_rope,
                                             [TN_OP_KV_WRITE] = tn_kv_write,
                                             [TN_OP_ATTENTION] = tn_attention,
+                                            [TN_OP_MOE_ROUTE] = tn_reference_moe_route,
+                                            [TN_OP_MOE_LINEAR] = tn_reference_moe_linear,
+                                            [TN_OP_MOE_COMBINE] = tn_reference_moe_combine,
                                         }};
   static const tn_kernel_set set = {.name = TN_TEXT_EXPANDED(TN_ISA),
                                     .table = &table,

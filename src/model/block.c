@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "model/build.h"
+#include "model/experts.h"
 #include "model/rope.h"
 
 tn_ref tn_block_linear(tn_build *build, tn_ref x, uint32_t rows, const char *name, uint32_t layer) {
@@ -100,7 +101,7 @@ tn_ref tn_block_pre_norm(tn_build *build, tn_ref x, uint32_t layer) {
   tn_ref y = tn_block_norm(build, x, "attn_norm", layer);
   x = tn_block_residual(build, x, tn_block_attention(build, y, layer, &attention));
   y = tn_block_norm(build, x, "ffn_norm", layer);
-  return tn_block_residual(build, x, tn_block_gated_ffn(build, y, build->hyper->ffn, layer));
+  return tn_block_residual(build, x, tn_block_ffn(build, y, layer));
 }
 
 tn_ref tn_block_pre_post_norm(tn_build *build, tn_ref x, uint32_t layer) {

@@ -46,7 +46,8 @@ static bool view_matrix(tn_build *build, const char *name, uint32_t rows, uint32
   if (!tensor) return false;
   bool transposed = form & TN_FORM_TRANSPOSED;
   uint32_t fastest = transposed ? rows : cols, slowest = transposed ? cols : rows;
-  if (tensor->rank != 2 || tensor->dims[0] != fastest || tensor->dims[1] != slowest) {
+  bool is_row = tensor->rank == 1 && slowest == 1; /* a matrix of one row may be stored as a vector */
+  if ((tensor->rank != 2 && !is_row) || tensor->dims[0] != fastest || tensor->dims[1] != slowest) {
     char wanted[48];
     snprintf(wanted, sizeof wanted, "%u, %u", fastest, slowest);
     wrong_shape(build, tensor, wanted);

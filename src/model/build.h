@@ -37,7 +37,8 @@ void tn_family_list(bool is_folder, char *out, size_t capacity);
 
 /* ---- weights: names are GGUF tensor names, formatted; names.h translates for a folder ---- */
 
-/* The matrix of exactly [rows, cols] (out, in features). The same name gives the same weight. */
+/* The matrix of exactly [rows, cols] (out, in features); one of one row may be stored as a vector. The same name gives
+ * the same weight. */
 __attribute__((format(printf, 4, 5))) tn_ref tn_build_matrix(tn_build *build, uint32_t rows, uint32_t cols,
                                                              const char *format, ...);
 /* The vector of exactly `count` values. */

@@ -220,7 +220,7 @@ static bool is_any_of(const char *name, const char *const *names, size_t count) 
 
 static void finish_gguf(tn_hyper_reader *reader) {
   static const char *const harmless[] = {"rope.scaling.finetuned", "tensor_data_layout",
-                                         "rope.scaling.original_context_length", "expert_count", "expert_used_count"};
+                                         "rope.scaling.original_context_length"};
   const tn_gguf *gguf = reader->file->gguf;
   size_t prefix = strlen(reader->architecture);
   for (size_t i = 0; i < gguf->key_count && reader->status == TN_OK; i++) {

@@ -241,6 +241,61 @@ static bool tn_shape_attention(rule_call *call) {
   return true;
 }
 
+/* Experts chosen for the rows of x: i32 [M, U]. */
+static bool is_choice(const tn_value_desc *experts, int32_t rows) {
+  return experts->rank == 2 && experts->dtype == TN_I32 && experts->dims[0] == rows && experts->dims[1] > 0;
+}
+
+static bool tn_shape_moe_route(rule_call *call) {
+  const tn_moe_route_attributes *a = call->query->attributes;
+  const tn_value_desc *x = &call->in[0], *weights = &call->out[0], *experts = &call->out[1];
+  if (!is_rows(x) || x->dims[1] > (int32_t)TN_MAX_EXPERTS) return refuse(call, "x must be f32 [M, experts]");
+  if (call->query->output_count != 2 || !is_rows(weights) || weights->dims[0] != x->dims[0] ||
+      weights->dims[1] > x->dims[1])
+    return refuse(call, "weights must be f32 [M, chosen experts]");
+  if (!is_choice(experts, x->dims[0]) || experts->dims[1] != weights->dims[1])
+    return refuse(call, "experts must be i32 with the shape of the weights");
+  for (uint32_t i = 1; i < 3; i++)
+    if (call->in[i].present && !is_vector(&call->in[i], x->dims[1]))
+      return refuse(call, "bias and scale must be weights [experts]");
+  if (a->scoring > TN_MOE_SOFTMAX_OF_CHOSEN || a->normalise > 1) return refuse(call, "unknown scoring");
+  if (a->groups > 1 && ((uint32_t)x->dims[1] % a->groups || !a->groups_used || a->groups_used > a->groups ||
+                        (uint64_t)weights->dims[1] > (uint64_t)x->dims[1] / a->groups * a->groups_used))
+    return refuse(call, "the groups do not divide the experts or hold too few");
+  return true;
+}
+
+static bool tn_shape_moe_linear(rule_call *call) {
+  const tn_moe_linear_attributes *a = call->query->attributes;
+  const tn_value_desc *x = &call->in[0], *w = &call->in[1], *experts = &call->in[2], *y = &call->out[0];
+  if (!is_rows(x)) return refuse(call, "x must be f32 [M, K]");
+  if (!is_choice(experts, x->dims[0])) return refuse(call, "experts must be i32 [M, chosen experts]");
+  if (!is_weight(w) || w->rank != 3 || w->dims[0] > (int32_t)TN_MAX_EXPERTS)
+    return refuse(call, "W must be a weight [experts, N, K]");
+  if (a->each > 1 || a->gated > 1 || a->activation > TN_ACTIVATION_TANH) return refuse(call, "unknown attribute");
+  if (x->dims[1] != (int64_t)w->dims[2] * (a->each ? experts->dims[1] : 1))
+    return refuse(call, "x and W disagree in K");
+  if (a->gated && w->dims[1] % 2) return refuse(call, "a gated W must have an even number of rows");
+  int64_t columns = a->gated ? w->dims[1] / 2 : w->dims[1];
+  if (!is_rows(y) || y->dims[0] != x->dims[0] || y->dims[1] != columns * experts->dims[1])
+    return refuse(call, "output must be f32 [M, chosen experts * N]");
+  if (!(a->limit >= 0) || (a->limit > 0 && !a->gated)) return refuse(call, "a limit goes with a gate");
+  const tn_value_desc *bias = &call->in[3];
+  if (bias->present && (!is_weight(bias) || bias->rank != 1 || bias->dims[0] != (int64_t)w->dims[0] * w->dims[1]))
+    return refuse(call, "bias must be a weight [experts * N]");
+  return true;
+}
+
+static bool tn_shape_moe_combine(rule_call *call) {
+  const tn_value_desc *y = &call->in[0], *weights = &call->in[1], *z = &call->out[0];
+  if (!is_rows(y) || !is_rows(weights) || !is_rows(z)) return refuse(call, "operands must be f32 [M, K]");
+  if (weights->dims[0] != y->dims[0] || z->dims[0] != y->dims[0])
+    return refuse(call, "operands must have the same rows");
+  if ((int64_t)z->dims[1] * weights->dims[1] != y->dims[1])
+    return refuse(call, "the parts of y must have the output's width");
+  return true;
+}
+
 static bool check_values(rule_call *call, const tn_op_info *info) {
   const tn_op_query *query = call->query;
   if (query->input_count < info->min_inputs || query->input_count > info->max_inputs)

@@ -27,7 +27,9 @@ tn_status tn_cpu_supports(tn_device *device, const tn_op_query *query) {
     if (!in->present) continue;
     tn_page page;
     bool known = true;
-    if (in->kind == TN_VALUE_WEIGHT) known = tn_cpu_layout_kind(in->dtype) != TN_LAYOUT_NONE && in->rank <= 2;
+    bool experts = query->opcode == TN_OP_MOE_LINEAR && i == 1;
+    if (in->kind == TN_VALUE_WEIGHT)
+      known = tn_cpu_layout_kind(in->dtype) != TN_LAYOUT_NONE && (in->rank <= 2 || experts);
     if (in->kind == TN_VALUE_STATE)
       known = tn_page_of(&page, in->dtype, (uint32_t)in->dims[0], (uint32_t)in->dims[1], (uint32_t)in->dims[2]) &&
               in->dims[3] == (int32_t)TN_PAGE_SLOTS;
@@ -50,7 +52,7 @@ static tn_status bind_weight(tn_executable *e, const tn_weight_binding *binding,
   e->weights[number].data = memory->buffer->data + memory->offset;
   e->weights[number].layout = own.id;
   if (own.id == TN_LAYOUT_VECTOR && binding->desc.rank)
-    e->weights[number].row_bytes = binding->desc.dims[binding->desc.rank - 1] * sizeof(float);
+    e->weights[number].row_bytes = tn_plain_row_bytes(&binding->desc);
   return TN_OK;
 }
 

@@ -27,9 +27,9 @@ static int all_f32(const tn_value_desc *values, uint32_t from, uint32_t count) {
   return 1;
 }
 
-/* A matrix the decoders can read. */
+/* A matrix, or one for each expert, that the decoders can read. */
 static int is_matrix(const tn_value_desc *value) {
-  return value->present && value->rank == 2 && value->dtype != TN_Q8A &&
+  return value->present && value->rank >= 2 && value->dtype != TN_Q8A &&
          tn_dtype_block_bytes((tn_dtype)value->dtype) > 0;
 }
 
@@ -48,6 +48,8 @@ static int attributes_are_known(const tn_op_query *query) {
     case TN_OP_ACTIVATION: return ((const tn_activation_attributes *)a)->activation <= TN_ACTIVATION_TANH;
     case TN_OP_ROPE: return ((const tn_rope_attributes *)a)->pairing <= TN_ROPE_ADJACENT;
     case TN_OP_KV_WRITE: return ((const tn_kv_write_attributes *)a)->pairing <= TN_ROPE_ADJACENT;
+    case TN_OP_MOE_ROUTE: return ((const tn_moe_route_attributes *)a)->scoring <= TN_MOE_SOFTMAX_OF_CHOSEN;
+    case TN_OP_MOE_LINEAR: return ((const tn_moe_linear_attributes *)a)->activation <= TN_ACTIVATION_TANH;
     default: return 1;
   }
 }
@@ -64,6 +66,10 @@ static int operands_are_known(const tn_op_query *query) {
     case TN_OP_KV_WRITE:
       return is(&in[0], TN_F32) && is(&in[1], TN_F32) && is_pages(&in[2]) && all_f32(in, 3, query->input_count);
     case TN_OP_ATTENTION: return is(&in[0], TN_F32) && is_pages(&in[1]) && is(&out[0], TN_F32);
+    case TN_OP_MOE_ROUTE:
+      return all_f32(in, 0, query->input_count) && is(&out[0], TN_F32) && is(&out[1], TN_I32);
+    case TN_OP_MOE_LINEAR:
+      return is(&in[0], TN_F32) && is_matrix(&in[1]) && is(&in[2], TN_I32) && is(&out[0], TN_F32);
     default: return all_f32(in, 0, query->input_count) && all_f32(out, 0, query->output_count);
   }
 }

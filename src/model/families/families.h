@@ -9,6 +9,8 @@
   X(smollm3)           \
   X(qwen2)             \
   X(qwen3)             \
+  X(qwen2moe)          \
+  X(qwen3moe)          \
   X(gemma2)            \
   X(gemma3)            \
   X(olmo2)             \

@@ -1,5 +1,6 @@
-/* llama: Llama 2, 3, 3.x, SmolLM2, Mistral and all that call themselves so. Pre-norm blocks of grouped-query attention
- * with rotary positions and a SiLU-gated feed-forward. GGUF holds q and k with rows permuted for adjacent pairs. */
+/* llama: Llama 2, 3, 3.x, SmolLM2, Mistral, Mixtral and all that call themselves so. Pre-norm blocks of grouped-query
+ * attention with rotary positions and a SiLU-gated feed-forward, in Mixtral by experts. GGUF holds q and k with rows
+ * permuted for adjacent pairs. */
 #include "model/build.h"
 
 static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
@@ -8,6 +9,8 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->rope.pairing = tn_hyper_permuted_pairing(reader);
   hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 0); /* Mistral: all layers */
   for (uint32_t i = 0; i < hyper->layers && hyper->window; i++) hyper->kinds[i] = TN_LAYER_SLIDING;
+  tn_hyper_read_experts(reader, hyper);
+  hyper->experts.scoring = TN_MOE_SOFTMAX_OF_CHOSEN;
 }
 
 static void build_graph(tn_build *build) {
@@ -15,11 +18,17 @@ static void build_graph(tn_build *build) {
 }
 
 static const char *const architectures[] = {"llama", NULL};
-static const char *const model_types[] = {"llama", "mistral", NULL};
+static const char *const model_types[] = {"llama", "mistral", "mixtral", NULL};
+static const tn_tensor_name names[] = {{"blk.#.ffn_gate_inp", "layers.#.block_sparse_moe.gate", 0},
+                                       {"blk.#.ffn_gate_exps", "layers.#.block_sparse_moe.experts.%.w1", 0},
+                                       {"blk.#.ffn_up_exps", "layers.#.block_sparse_moe.experts.%.w3", 0},
+                                       {"blk.#.ffn_down_exps", "layers.#.block_sparse_moe.experts.%.w2", 0},
+                                       {0}};
 static const char *const unused[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", NULL};
 const tn_family tn_family_llama = {.name = "llama",
                                    .architectures = architectures,
                                    .model_types = model_types,
+                                   .names = names,
                                    .unused = unused,
                                    .configure = configure,
                                    .build = build_graph};

@@ -1,0 +1,27 @@
+/* qwen2moe: qwen2 with experts, whose weights stay as the softmax gives them, beside a shared one under a sigmoid gate.
+ */
+#include "model/build.h"
+
+static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
+  tn_hyper_read_common(reader, hyper);
+  tn_hyper_read_rope(reader, hyper, NULL, &hyper->rope);
+  tn_hyper_read_upper_window(reader, hyper);
+  tn_hyper_read_experts(reader, hyper);
+  hyper->experts.scoring = TN_MOE_SOFTMAX;
+  hyper->experts.normalise = tn_hyper_bool_or(reader, "expert_weights_norm", "norm_topk_prob", false);
+  tn_hyper_ignore(reader, NULL, "mlp_only_layers"); /* their layers have no router */
+  tn_hyper_ignore(reader, NULL, "decoder_sparse_step");
+  tn_hyper_ignore(reader, NULL, "qkv_bias");
+}
+
+static void build_graph(tn_build *build) {
+  tn_build_decoder(build, tn_build_embedding(build), tn_block_pre_norm);
+}
+
+static const char *const architectures[] = {"qwen2moe", NULL};
+static const char *const model_types[] = {"qwen2_moe", NULL};
+const tn_family tn_family_qwen2moe = {.name = "qwen2moe",
+                                      .architectures = architectures,
+                                      .model_types = model_types,
+                                      .configure = configure,
+                                      .build = build_graph};

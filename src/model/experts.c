@@ -9,6 +9,7 @@ typedef struct source_list {
   tn_weight_source *sources;
   uint32_t count, capacity;
   uint32_t dtype;
+  const uint8_t *joined; /* MXFP4 rows made for the gate, which the up part shares */
 } source_list;
 
 static void fail_memory(tn_build *build) {
@@ -111,6 +112,67 @@ static void push_fused(source_list *list, const char *name, const fused_form *f,
                              .into_row = (uint64_t)e * stride + at});
 }
 
+/* MXFP4 as folders have it, 16 bytes a block (element 2j in the low and 2j + 1 in the high nibble of byte j) and the
+ * scales in a tensor of their own, becomes MXFP4 as blocks.h draws it: the scale, then element j low and j + 16 high.
+ */
+static void join_blocks(uint8_t *to, const uint8_t *blocks, const uint8_t *scales, uint64_t count) {
+  for (uint64_t b = 0; b < count; b++, to += 17, blocks += 16) {
+    uint8_t element[32];
+    for (uint32_t j = 0; j < 32; j++) element[j] = j % 2 ? blocks[j / 2] >> 4 : blocks[j / 2] & 15;
+    to[0] = scales[b];
+    for (uint32_t j = 0; j < 16; j++) to[1 + j] = (uint8_t)(element[j] | element[j + 16] << 4);
+  }
+}
+
+/* The rows of all experts in MXFP4, joined in the graph's arena; NULL with the graph failed, or when only checking. */
+static const uint8_t *joined_rows(tn_build *build, const char *name, uint32_t rows, uint32_t cols) {
+  tn_name blocks_name, scales_name;
+  const tn_file_tensor *blocks, *scales;
+  uint32_t experts = build->hyper->experts.count;
+  uint64_t count = (uint64_t)experts * rows * (cols / 32);
+  tn_error *error = &build->graph->error;
+  tn_name_find(build->file, build->family, name, 0, &blocks_name);
+  scales_name = blocks_name;
+  memcpy(scales_name.text + strlen(scales_name.text) - strlen("blocks"), "scales", strlen("scales"));
+  if (tn_container_get_tensor(build->file, build->use, blocks_name.text, &blocks, error) != TN_OK) return NULL;
+  if (tn_container_get_tensor(build->file, build->use, scales_name.text, &scales, error) != TN_OK) return NULL;
+  if (cols % 32 || blocks->dtype != TN_U8 || scales->dtype != TN_U8 || blocks->bytes != count * 16 ||
+      scales->bytes != count) {
+    tn_graph_fail(build->graph, TN_E_FORMAT, "%s: tensors %s and %s: expected %llu MXFP4 blocks and scales in u8",
+                  build->file->path, blocks->name, scales->name, (unsigned long long)count);
+    return NULL;
+  }
+  if (build->use) return NULL;
+  uint8_t *to = tn_arena_alloc(&build->graph->arena, count * 17);
+  if (to)
+    join_blocks(to, blocks->data, scales->data, count);
+  else
+    fail_memory(build);
+  return to;
+}
+
+/* The same as push_fused where the tensor is MXFP4 blocks. */
+static void push_blocks(source_list *list, const char *name, const fused_form *f, uint32_t experts, uint32_t rows,
+                        uint32_t cols, uint32_t stride, uint32_t at) {
+  tn_build *build = list->build;
+  const uint8_t *data = list->joined ? list->joined : joined_rows(build, name, f->rows, cols);
+  list->joined = data;
+  const uint32_t *map = f->step > 1 ? alternate(build, f->begin, rows) : NULL;
+  const tn_file_tensor described = {.name = name, .dtype = TN_MXFP4};
+  for (uint32_t e = 0; e < experts && build->graph->error.status == TN_OK; e++)
+    push(list, &described,
+         &(tn_weight_source){.size = sizeof(tn_weight_source),
+                             .dtype = TN_MXFP4,
+                             .data = data ? data + (uint64_t)e * f->rows * (cols / 32) * 17 : NULL,
+                             .rows = f->rows,
+                             .cols = cols,
+                             .row_begin = f->begin,
+                             .row_count = rows,
+                             .col_count = cols,
+                             .row_map = map,
+                             .into_row = (uint64_t)e * stride + at});
+}
+
 /* One of the three parts of the experts into rows e * stride + at of the weight. */
 static void push_part(source_list *list, const char *part, uint32_t layer, uint32_t rows, uint32_t cols,
                       uint32_t stride, uint32_t at) {
@@ -123,7 +185,9 @@ static void push_part(source_list *list, const char *part, uint32_t layer, uint3
   if (found.form & TN_FORM_GATE_UP) form = (fused_form){2 * rows, at, 1, form.transposed};
   if (found.form & TN_FORM_ALTERNATE) form = (fused_form){2 * rows, at ? 1 : 0, 2, form.transposed};
   const tn_file_tensor *tensor = found.found ? tn_container_find_tensor(list->build->file, found.text) : NULL;
-  if (tensor && tensor->rank == 2)
+  if (found.form & TN_FORM_BLOCKS)
+    push_blocks(list, name, &form, h->experts.count, rows, cols, stride, at);
+  else if (tensor && tensor->rank == 2)
     push_single(list, name, h->experts.count, rows, cols, stride, at);
   else
     push_fused(list, name, &form, h->experts.count, rows, cols, stride, at);

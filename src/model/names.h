@@ -15,7 +15,9 @@ enum {
   TN_FORM_ADD_ONE = 1,    /* the vector is used as 1 + w */
   TN_FORM_TRANSPOSED = 2, /* stored [in, out]; of experts [experts, in, out] */
   TN_FORM_GATE_UP = 4,    /* experts: 2N rows, gate rows first */
-  TN_FORM_ALTERNATE = 8   /* experts: 2N rows, gate and up in turn */
+  TN_FORM_ALTERNATE = 8,  /* experts: 2N rows, gate and up in turn */
+  TN_FORM_BLOCKS = 16 /* experts: MXFP4 blocks [experts, rows, blocks, 16 bytes], scales apart in the tensor whose name
+                         ends in _scales instead of _blocks */
 };
 
 typedef struct tn_tensor_name {

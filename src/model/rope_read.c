@@ -120,8 +120,8 @@ void tn_hyper_read_rope(tn_hyper_reader *reader, const tn_hyper *hyper, const ch
   if (tn_hyper_is_folder(reader)) choose_prefix(&in, kind);
   rope->theta = number(&in, "rope.freq_base", "rope_theta", 10000.0f);
   rope->part = number(&in, NULL, "partial_rotary_factor", 1);
-  rope->original_context =
-      number(&in, "rope.scaling.original_context_length", "original_max_position_embeddings", (float)hyper->context);
+  uint32_t in_gguf = tn_hyper_u32_or(reader, "rope.scaling.original_context_length", NULL, hyper->context);
+  rope->original_context = number(&in, NULL, "original_max_position_embeddings", (float)in_gguf);
   tn_hyper_demand(reader, rope->part > 0 && rope->part <= 1, NULL, "partial_rotary_factor", (double)rope->part,
                   "more than 0 and at most 1");
   if (reader->status != TN_OK) return;

@@ -11,6 +11,7 @@
   X(qwen3)             \
   X(qwen2moe)          \
   X(qwen3moe)          \
+  X(gptoss)            \
   X(gemma2)            \
   X(gemma3)            \
   X(olmo2)             \

@@ -179,7 +179,7 @@ void tn_model_describe(const tn_model *model, tn_model_info *info) {
                         .vocabulary = model->hyper.vocabulary,
                         .context = model->hyper.context,
                         .has_tokenizer = model->text.tokenizer != NULL,
-                        .has_chat_template = model->text.chat_template != NULL,
+                        .has_chat_template = model->text.chat != NULL,
                         .parameters = model->parameters,
                         .file_bytes = model->file.gguf ? model->file.gguf->size : model->file.tensor_bytes};
   tn_text name = TN_TEXT("");

@@ -1,7 +1,6 @@
 #include "model/model_text.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include "base/error.h"
 #include "base/os.h"
 #include "model/gguf_vocab.h"
@@ -18,7 +17,7 @@ static tn_status read_tokenizer(tn_model_text *text, const tn_container *file, t
 }
 
 /* Of a folder: chat_template.jinja. (A template inside tokenizer_config.json is an older form of the same.) */
-static tn_status read_folder_template(tn_model_text *text, const tn_container *file, tn_error *error) {
+static tn_status read_folder_template(const tn_container *file, char **source, size_t *bytes, tn_error *error) {
   tn_buf path;
   tn_buf_init(&path);
   tn_buf_printf(&path, "%s/chat_template.jinja", file->path);
@@ -26,19 +25,26 @@ static tn_status read_folder_template(tn_model_text *text, const tn_container *f
   if (path.failed)
     status = tn_fail(error, TN_E_MEMORY, "%s: out of memory", file->path);
   else if (tn_path_exists(path.data))
-    status = tn_file_read(path.data, MOST_TEMPLATE, &text->chat_template, &text->chat_template_bytes, error);
+    status = tn_file_read(path.data, MOST_TEMPLATE, source, bytes, error);
   tn_buf_finish(&path);
   return status;
 }
 
+/* Opens the template. One that can't be compiled is none: the model may still be used without it. */
 static tn_status read_template(tn_model_text *text, const tn_container *file, tn_container_use *use, tn_error *error) {
-  if (tn_container_is_folder(file)) return read_folder_template(text, file, error);
-  tn_text source = TN_TEXT("");
-  tn_status status = tn_gguf_opt_string(file->gguf, &use->gguf, "tokenizer.chat_template", &source, error);
-  if (status != TN_OK || !source.bytes) return status;
-  text->chat_template = tn_copy_text(source.data, source.bytes);
-  text->chat_template_bytes = source.bytes;
-  return text->chat_template ? TN_OK : tn_fail(error, TN_E_MEMORY, "%s: out of memory", file->path);
+  char *owned = NULL;
+  tn_text source = {0};
+  tn_status status = TN_OK;
+  if (tn_container_is_folder(file)) {
+    status = read_folder_template(file, &owned, &source.bytes, error);
+    source.data = owned;
+  } else {
+    status = tn_gguf_opt_string(file->gguf, &use->gguf, "tokenizer.chat_template", &source, error);
+  }
+  if (status == TN_OK)
+    tn_chat_template_create(source.bytes ? source.data : NULL, source.bytes, NULL, &text->chat, &text->no_chat);
+  free(owned);
+  return status;
 }
 
 tn_status tn_model_text_open(tn_model_text *text, const tn_container *file, tn_container_use *use, tn_error *error) {
@@ -51,6 +57,6 @@ tn_status tn_model_text_open(tn_model_text *text, const tn_container *file, tn_c
 
 void tn_model_text_close(tn_model_text *text) {
   tn_tokenizer_destroy(text->tokenizer);
-  free(text->chat_template);
+  tn_chat_template_destroy(text->chat);
   *text = (tn_model_text){0};
 }

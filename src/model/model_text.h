@@ -4,13 +4,14 @@
 #define TENON_MODEL_MODEL_TEXT_H
 
 #include "model/container.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 typedef struct tn_model_text {
   tn_tokenizer *tokenizer; /* NULL: none */
   tn_error no_tokenizer;   /* why */
-  char *chat_template;     /* the source, zero-terminated; NULL: none */
-  size_t chat_template_bytes;
+  tn_chat_template *chat;  /* NULL: none */
+  tn_error no_chat;        /* why */
 } tn_model_text;
 
 /* Reads both. A file that has none, or one of a kind that isn't supported, is no failure; a broken one is. */

@@ -28,6 +28,7 @@ static const char *const schemas[] = {
     "{\"type\":\"string\",\"pattern\":\"^[a-zé]+( [0-9]{2})?$\",\"minLength\":2,\"maxLength\":9}",
     "{\"anyOf\":[{\"type\":\"string\",\"minLength\":4},{\"enum\":[\"ab\",\"a\\\"\",12]},{\"type\":\"string\","
     "\"format\":\"date\"}]}",
+    "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"minLength\":5,\"maxLength\":40}}",
     "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"boolean\"},\"properties\":{\"ab\":{\"type\":\"null\"}}"
     "}"};
 static const char *const gbnfs[] = {"root ::= expr\nexpr ::= term ([-+*] term)*\nterm ::= [0-9]+ | \"(\" expr \")\"\n",
@@ -91,18 +92,24 @@ static const char *const words[] = {"{\"",
                                     "e5",
                                     ".5"};
 #define WORDS ((uint32_t)TN_COUNT(words))
-#define TOKENS (256 + WORDS + 3)
-#define EMPTY_TOKEN (256 + WORDS)
-#define SPECIAL_TOKEN (256 + WORDS + 1)
-#define END_TOKEN (256 + WORDS + 2)
+#define NUMBERED 150u /* tokens that share a beginning, so that the trie has large subtrees */
+#define EMPTY_TOKEN (256 + WORDS + NUMBERED)
+#define SPECIAL_TOKEN (EMPTY_TOKEN + 1)
+#define END_TOKEN (EMPTY_TOKEN + 2)
+#define TOKENS (EMPTY_TOKEN + 3)
 
-static char single[256];
+static char single[256], numbered[NUMBERED][16];
 static tn_grammar_token tokens[TOKENS];
 
 static tn_grammar_vocab *make_vocab(void) {
   for (uint32_t i = 0; i < 256; i++) single[i] = (char)i, tokens[i] = (tn_grammar_token){&single[i], 1, false};
   for (uint32_t i = 0; i < WORDS; i++)
     tokens[256 + i] = (tn_grammar_token){words[i], (uint32_t)strlen(words[i]), false};
+  for (uint32_t i = 0; i < NUMBERED; i++) {
+    static const char *const forms[] = {"{\"a%u", "\"b%ué", "\\n%u x"};
+    int size = snprintf(numbered[i], sizeof numbered[i], forms[i % 3], i / 3);
+    tokens[256 + WORDS + i] = (tn_grammar_token){numbered[i], (uint32_t)size, false};
+  }
   tokens[EMPTY_TOKEN] = (tn_grammar_token){"", 0, false};
   tokens[SPECIAL_TOKEN] = (tn_grammar_token){"a", 1, true};
   tokens[END_TOKEN] = (tn_grammar_token){"\"", 1, true};

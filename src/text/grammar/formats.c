@@ -15,10 +15,11 @@
 #define IPV4 BYTE "(?:\\." BYTE "){3}"
 #define H16 "[0-9A-Fa-f]{1,4}"
 #define LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+#define LOOSE_HOST "[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*"
 #define HOST LABEL "(?:\\." LABEL ")*"
 #define ESCAPED "%[0-9A-Fa-f]{2}"
 #define PATH_CHAR "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|" ESCAPED ")"
-#define AUTHORITY "(?:(?:[A-Za-z0-9._~!$&'()*+,;=:-]|" ESCAPED ")+@)?" HOST "(?::\\d{1,5})?"
+#define AUTHORITY "(?:(?:[A-Za-z0-9._~!$&'()*+,;=:-]|" ESCAPED ")+@)?" LOOSE_HOST "(?::\\d{1,5})?"
 #define TAIL "(?:\\?(?:" PATH_CHAR "|[/?])*)?(?:#(?:" PATH_CHAR "|[/?])*)?"
 #define SCHEME "[A-Za-z][A-Za-z0-9+.-]*:"
 #define AFTER_SCHEME "(?://" AUTHORITY "(?:/" PATH_CHAR "*)*|/?" PATH_CHAR "+(?:/" PATH_CHAR "*)*)" TAIL
@@ -37,7 +38,7 @@ const char *tn_schema_format_pattern(const char *format) {
        "(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D)?"
        "T(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S))"},
       {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
-      {"email", ATOM "(?:\\." ATOM ")*@" HOST},
+      {"email", ATOM "(?:\\." ATOM ")*@" LOOSE_HOST},
       {"hostname", HOST},
       {"ipv4", IPV4},
       {"ipv6", "(?:(?:" H16 ":){7}" H16 "|(?:" H16 ":){6}" IPV4 "|::(?:" H16 "(?::" H16 "){0,6})?|"

@@ -5,10 +5,11 @@
  * the trie where the expression may be done ("exits"). Only the subtrees below exits are walked per state, from the
  * frame. So a string inside a thousand different objects is walked once.
  *
- * Within a walk, a state that loops over characters - it takes any character of a set, as often as you like or up to a
- * number, and is the same afterwards - takes whole subtrees at once ("run"). Tokens that such a state takes
- * from the root are kept as a set of their own, shared by all states with the same characters and number left: a
- * string limited to 500 characters has 500 states, and each of them starts from the same set. */
+ * A state that loops over characters - it takes any character of a class, as often as you like or up to a number, and
+ * is the same afterwards - has a "run". Its part begins with the tokens made of such characters (char_tokens.h), and
+ * only where the trie leaves the class is it walked. Elsewhere in a walk a run takes whole subtrees at once. And what
+ * may be repeated more often than a token has bytes may as well be repeated for ever, so a string of at most 5000
+ * characters has the parts of any string until its end comes near. */
 #include "text/grammar/mask.h"
 
 #include <stdlib.h>
@@ -21,9 +22,10 @@
 #define WORTH_A_RUN 32                /* tokens below a node, from which on its state's run is looked at */
 
 typedef struct run {
-  uint64_t ascii[2]; /* characters under 128 that the run takes */
-  uint32_t chars;    /* how many of them; MANY_CHARS = any number */
-  bool known, wide;  /* wide: it takes every character above 127 as well */
+  tn_char_class class_; /* the characters that it takes */
+  uint32_t chars;       /* how many of them; MANY_CHARS = any number */
+  uint32_t next;        /* the state after one of them */
+  bool known;
 } run;
 
 typedef struct part {
@@ -31,16 +33,6 @@ typedef struct part {
   uint32_t *bits, *exits;
   size_t exit_count;
 } part;
-
-typedef struct span { /* the tokens that a run takes from the root */
-  run run;
-  uint32_t *bits;
-} span;
-
-typedef struct step_place { /* on the path from the root of the trie */
-  uint32_t state;
-  uint32_t left; /* characters left of the run that began at the root */
-} step_place;
 
 typedef struct whole {
   uint32_t state;
@@ -53,14 +45,14 @@ struct tn_masks {
   size_t part_count, part_capacity;
   whole *wholes;
   size_t whole_count, whole_capacity;
-  span *spans;
-  size_t span_count, span_capacity;
+  tn_char_tokens *classes;
+  size_t class_count, class_capacity;
   run *runs; /* by state */
   size_t run_capacity;
   uint32_t *part_table, *whole_table; /* index + 1 by hash */
   size_t part_slots, whole_slots;
-  size_t bytes;     /* of bits and exits */
-  step_place *path; /* of the walk in hand, by depth */
+  size_t bytes;   /* of bits and exits */
+  uint32_t *path; /* states of the walk in hand, by depth */
 };
 
 typedef struct walk {
@@ -68,8 +60,7 @@ typedef struct walk {
   tn_automaton *a;
   const tn_grammar_vocab *vocab;
   uint32_t *bits;
-  const run *root_run; /* the run whose tokens are in `bits` already, or NULL */
-  part *part;          /* gets the exits, or NULL */
+  part *part; /* gets the exits, or NULL */
   size_t exit_capacity;
 } walk;
 
@@ -83,10 +74,10 @@ static void forget(tn_masks *m) {
     free(m->parts[i].exits);
   }
   for (size_t i = 0; i < m->whole_count; i++) free(m->wholes[i].bits);
-  for (size_t i = 0; i < m->span_count; i++) free(m->spans[i].bits);
+  for (size_t i = 0; i < m->class_count; i++) tn_char_tokens_finish(&m->classes[i]);
   free(m->parts);
   free(m->wholes);
-  free(m->spans);
+  free(m->classes);
   free(m->runs);
   free(m->part_table);
   free(m->whole_table);
@@ -207,42 +198,36 @@ static run run_at(tn_masks *m, tn_automaton *a, uint32_t state) {
   if (!room_for_runs(m, a)) return tn_exprs_fail(&a->exprs, TN_E_MEMORY), (run){0};
   if (m->runs[state].known) return m->runs[state];
   run r = {.known = true};
-  uint32_t next = tn_automaton_step(a, state, 'e'); /* a state that loops over characters loops over letters */
+  uint32_t next = r.next = tn_automaton_step(a, state, 'e'); /* a state that loops over characters loops over letters */
   if (next != TN_STATE_DEAD) {
     r.chars = loop_chars(a, state, next);
     for (unsigned byte = 0; byte < 128; byte++)
-      if (tn_automaton_step(a, state, (uint8_t)byte) == next) r.ascii[byte >> 6] |= (uint64_t)1 << (byte & 63);
-    r.wide = takes_wide(a, state, next);
+      if (tn_automaton_step(a, state, (uint8_t)byte) == next) r.class_.ascii[byte >> 6] |= (uint64_t)1 << (byte & 63);
+    r.class_.wide = takes_wide(a, state, next);
   }
-  /* a character that is due may be followed by a longer run of those that may come */
-  if (next != TN_STATE_DEAD && next != state && r.chars == 1 && a->exprs.status == TN_OK) {
-    uint32_t after = tn_automaton_step(a, next, 'e');
-    if (after == next || (after != TN_STATE_DEAD && loop_chars(a, next, after) > 1)) {
-      run more = run_at(m, a, next);
-      for (int w = 0; w < 2; w++) r.ascii[w] &= more.ascii[w];
-      r.wide = r.wide && more.wide;
-      r.chars = more.chars < MANY_CHARS ? more.chars + 1 : MANY_CHARS;
+  /* what must come may be followed by more of what may come */
+  if (next != TN_STATE_DEAD && r.chars < MANY_CHARS && a->exprs.status == TN_OK) {
+    uint32_t after = next;
+    for (uint32_t n = 1; n < r.chars; n++) after = tn_automaton_step(a, after, 'e');
+    uint32_t then = tn_automaton_step(a, after, 'e');
+    if (then == after || (then != TN_STATE_DEAD && loop_chars(a, after, then) > 1)) {
+      run more = run_at(m, a, after);
+      for (int w = 0; w < 2; w++) r.class_.ascii[w] &= more.class_.ascii[w];
+      r.class_.wide = r.class_.wide && more.class_.wide;
+      r.chars = more.chars + r.chars < MANY_CHARS ? more.chars + r.chars : MANY_CHARS;
     }
   }
   if (a->exprs.status == TN_OK && room_for_runs(m, a)) m->runs[state] = r;
   return r;
 }
 
-/* All tokens below `node` are made of the run's characters, at most `chars` of them. */
-static bool covers(const run *r, uint32_t chars, const tn_grammar_vocab *v, uint32_t node) {
+/* All tokens below `node` are made of the run's characters, and no more than it takes. */
+static bool covers(const run *r, const tn_grammar_vocab *v, uint32_t node) {
   const tn_trie_below *below = &v->below[node];
   uint8_t flags = v->nodes[node].flags;
-  return (flags & (TN_NODE_WHOLE | TN_NODE_TORN)) == TN_NODE_WHOLE && !(below->ascii[0] & ~r->ascii[0]) &&
-         !(below->ascii[1] & ~r->ascii[1]) && (r->wide || !(flags & TN_NODE_WIDE)) &&
-         (chars == MANY_CHARS || below->chars <= chars);
-}
-
-/* What is left of `left` characters of the run after a node of the path; OFF_RUN when the path has left it. */
-static uint32_t run_left(const run *r, uint32_t left, const tn_trie_node *node) {
-  bool on = node->byte < 128 ? r->ascii[node->byte >> 6] >> (node->byte & 63) & 1 : r->wide;
-  if (left == OFF_RUN || !on || !(node->flags & TN_NODE_PATH_OK)) return OFF_RUN;
-  if (left == MANY_CHARS || !(node->flags & TN_NODE_WHOLE)) return left;
-  return left ? left - 1 : OFF_RUN;
+  return !(flags & TN_NODE_TORN) && !(below->ascii[0] & ~r->class_.ascii[0]) &&
+         !(below->ascii[1] & ~r->class_.ascii[1]) && (r->class_.wide || !(flags & TN_NODE_WIDE)) &&
+         (r->chars == MANY_CHARS || below->chars <= r->chars);
 }
 
 /* ---- walking ---- */
@@ -264,39 +249,34 @@ static bool take_subtree(walk *w, uint32_t i, uint32_t to) {
   uint32_t end = w->vocab->nodes[node->end].tokens;
   if (end - node->tokens < WORTH_A_RUN || !(node->flags & TN_NODE_WHOLE)) return false;
   run r = run_at(w->m, w->a, to);
-  if (!r.chars || !covers(&r, r.chars, w->vocab, i)) return false;
+  if (!r.chars || !covers(&r, w->vocab, i)) return false;
   set_tokens(w->vocab, w->bits, node->tokens, end);
   return true;
 }
 
+/* Node `i` can follow in `state`: sets its tokens, notes an exit. Returns the state to walk on with below it, or dead
+ * when nothing is left to do there. */
+static uint32_t visit(walk *w, uint32_t i, uint32_t state) {
+  const tn_trie_node *node = &w->vocab->nodes[i];
+  uint32_t to = tn_automaton_step(w->a, state, node->byte);
+  if (to == TN_STATE_DEAD) return to;
+  set_tokens(w->vocab, w->bits, node->tokens, w->vocab->nodes[i + 1].tokens);
+  if (node->end == i + 1) return TN_STATE_DEAD;
+  if (w->part && tn_automaton_can_end(w->a, to) && !add_exit(w, i)) return TN_STATE_DEAD;
+  return to == TN_STATE_BOTTOM || take_subtree(w, i, to) ? TN_STATE_DEAD : to;
+}
+
 /* Sets the tokens below `top` that can follow there from `state`. */
 static void walk_below(walk *w, uint32_t top, uint32_t state) {
-  step_place *path = w->m->path;
+  uint32_t *path = w->m->path;
   tn_exprs *x = &w->a->exprs;
   const tn_trie_node *nodes = w->vocab->nodes;
   uint64_t visited = 0;
-  path[nodes[top].depth] = (step_place){state, w->root_run ? w->root_run->chars : OFF_RUN};
+  path[nodes[top].depth] = state;
   for (uint32_t i = top + 1; i < nodes[top].end && x->status == TN_OK; visited++) {
-    const tn_trie_node *node = &nodes[i];
-    const step_place *before = &path[node->depth - 1];
-    uint32_t left = w->root_run ? run_left(w->root_run, before->left, node) : OFF_RUN;
-    if (left != OFF_RUN && covers(w->root_run, left, w->vocab, i)) {
-      i = node->end; /* set already */
-      continue;
-    }
-    uint32_t to = tn_automaton_step(w->a, before->state, node->byte);
-    if (to == TN_STATE_DEAD) {
-      i = node->end;
-      continue;
-    }
-    set_tokens(w->vocab, w->bits, node->tokens, nodes[i + 1].tokens);
-    if (node->end > i + 1 && w->part && tn_automaton_can_end(w->a, to) && !add_exit(w, i)) break;
-    if (node->end == i + 1 || to == TN_STATE_BOTTOM || take_subtree(w, i, to)) {
-      i = node->end;
-      continue;
-    }
-    path[node->depth] = (step_place){to, left};
-    i++;
+    uint32_t to = visit(w, i, path[nodes[i].depth - 1]);
+    path[nodes[i].depth] = to;
+    i = to == TN_STATE_DEAD ? nodes[i].end : i + 1;
   }
   if (x->steps < visited)
     tn_exprs_fail(x, TN_E_LIMIT);
@@ -306,32 +286,74 @@ static void walk_below(walk *w, uint32_t top, uint32_t state) {
 
 /* ---- parts ---- */
 
-/* The set of all tokens that the run takes from the root. NULL when memory is out. */
-static const uint32_t *span_of(tn_masks *m, const run *r) {
-  const tn_grammar_vocab *v = m->vocab;
-  for (size_t i = 0; i < m->span_count; i++)
-    if (!memcmp(m->spans[i].run.ascii, r->ascii, sizeof r->ascii) && m->spans[i].run.chars == r->chars &&
-        m->spans[i].run.wide == r->wide)
-      return m->spans[i].bits;
-  span *s = TN_PUSH(m->spans, m->span_count, m->span_capacity);
-  if (!s) return NULL;
-  s->run = *r;
-  s->bits = tn_calloc(v->words, sizeof *s->bits);
-  if (!s->bits) return m->span_count--, NULL;
-  m->bytes += v->words * sizeof *s->bits;
-  m->path[0].left = r->chars;
-  for (uint32_t i = 1; i < v->node_count;) {
-    const tn_trie_node *node = &v->nodes[i];
-    uint32_t left = run_left(r, m->path[node->depth - 1].left, node);
-    bool all = left != OFF_RUN && covers(r, left, v, i);
-    if (all)
-      set_tokens(v, s->bits, node->tokens, v->nodes[node->end].tokens);
-    else if (left != OFF_RUN && node->flags & TN_NODE_WHOLE)
-      set_tokens(v, s->bits, node->tokens, v->nodes[i + 1].tokens);
-    m->path[node->depth].left = left;
-    i = all || left == OFF_RUN ? node->end : i + 1;
+/* The tokens of the class; NULL when memory is out. */
+static const tn_char_tokens *tokens_of(tn_masks *m, const tn_char_class *class_) {
+  if (tn_same_class(&m->vocab->strings.class_, class_)) return &m->vocab->strings;
+  for (size_t i = 0; i < m->class_count; i++)
+    if (tn_same_class(&m->classes[i].class_, class_)) return &m->classes[i];
+  tn_char_tokens *set = TN_PUSH(m->classes, m->class_count, m->class_capacity);
+  if (!set) return NULL;
+  if (!tn_char_tokens_make(set, m->vocab, *class_)) {
+    tn_char_tokens_finish(set);
+    m->class_count--;
+    return NULL;
   }
-  return s->bits;
+  m->bytes += tn_char_tokens_bytes(set, m->vocab);
+  return set;
+}
+
+/* The states after 0, 1, 2, ... characters of the run, until they stay the same or the run ends; returns how many, 0
+ * when the states go on changing. `states` has room for MANY_CHARS + 1. */
+static uint32_t run_states(tn_automaton *a, const run *r, uint32_t state, uint32_t *states) {
+  uint32_t count = 1;
+  states[0] = state;
+  for (; count <= r->chars; count++) {
+    if (count > MANY_CHARS) return 0;
+    states[count] = tn_automaton_step(a, states[count - 1], 'e');
+    if (states[count] == states[count - 1]) break;
+  }
+  return r->chars == MANY_CHARS && count > MANY_CHARS ? 0 : count;
+}
+
+/* True when no character of the run's class can come in `state`, after the run: then tokens with more of them are
+ * refused, and nothing else is to be found out about them. */
+static bool stops(tn_automaton *a, const run *r, uint32_t state) {
+  for (unsigned byte = 0; byte < 256; byte++)
+    if (tn_in_class(&r->class_, (uint8_t)byte) && tn_automaton_step(a, state, (uint8_t)byte) != TN_STATE_DEAD)
+      return false;
+  return true;
+}
+
+/* Fills the part with what the run that begins at `state` takes, and what can follow where tokens leave it. False when
+ * the run is of no use; then nothing is filled. */
+static bool walk_run(walk *w, uint32_t state) {
+  tn_automaton *a = w->a;
+  run r = run_at(w->m, a, state);
+  uint32_t states[MANY_CHARS + 1], count;
+  if (r.chars < 2 || a->exprs.status != TN_OK) return false;
+  count = run_states(a, &r, state, states);
+  if (!count || a->exprs.status != TN_OK || (r.chars < MANY_CHARS && !stops(a, &r, states[count - 1]))) return false;
+  const tn_char_tokens *set = tokens_of(w->m, &r.class_);
+  if (!set) return tn_exprs_fail(&a->exprs, TN_E_MEMORY), false;
+  tn_char_tokens_copy(set, w->vocab, r.chars == MANY_CHARS ? UINT32_MAX : r.chars, w->bits);
+  for (size_t i = 0; i < set->leaving_count && a->exprs.status == TN_OK; i++) {
+    tn_leaving leaving = set->leaving[i];
+    if (r.chars < MANY_CHARS && leaving.chars > r.chars) continue;
+    uint32_t to = visit(w, leaving.node, states[leaving.chars < count ? leaving.chars : count - 1]);
+    if (to != TN_STATE_DEAD) walk_below(w, leaving.node, to);
+  }
+  return true;
+}
+
+/* The same expression as far as a token of the vocabulary can tell: counts beyond the bytes of a token don't matter. */
+static tn_expr for_tokens(tn_masks *m, tn_exprs *x, tn_expr e) {
+  bool is_concat = x->nodes[e].kind == TN_EXPR_IS_CONCAT;
+  tn_expr rest = is_concat ? x->nodes[e].b : TN_EXPR_EMPTY;
+  tn_expr_node repeat = x->nodes[is_concat ? x->nodes[e].a : e];
+  uint32_t far = m->vocab->depth + 1;
+  if (repeat.kind != TN_EXPR_IS_REPEAT || tn_expr_nullable(x, repeat.a)) return e;
+  if (repeat.c == TN_EXPR_MANY ? repeat.b <= far : repeat.c <= far) return e;
+  return tn_expr_concat(x, tn_expr_repeat(x, repeat.a, repeat.b < far ? repeat.b : far, TN_EXPR_MANY), rest);
 }
 
 static bool make_part(tn_masks *m, tn_automaton *a, part *p) {
@@ -341,20 +363,14 @@ static bool make_part(tn_masks *m, tn_automaton *a, part *p) {
   if (!p->bits) return tn_exprs_fail(&a->exprs, TN_E_MEMORY), false;
   m->bytes += m->vocab->words * sizeof *p->bits;
   if (a->exprs.status != TN_OK || state <= TN_STATE_BOTTOM) return a->exprs.status == TN_OK;
-  run r = run_at(m, a, state);
-  if (r.chars > 1 && a->exprs.status == TN_OK) {
-    const uint32_t *taken = span_of(m, &r);
-    if (!taken) return tn_exprs_fail(&a->exprs, TN_E_MEMORY), false;
-    memcpy(p->bits, taken, m->vocab->words * sizeof *p->bits);
-    w.root_run = &r;
-  }
-  walk_below(&w, 0, state);
+  if (!walk_run(&w, state)) walk_below(&w, 0, state);
   m->bytes += w.exit_capacity * sizeof *p->exits;
   return a->exprs.status == TN_OK;
 }
 
 /* The index of the part of `expr`; SIZE_MAX after a failure. */
 static size_t part_of(tn_masks *m, tn_automaton *a, tn_expr expr) {
+  expr = for_tokens(m, &a->exprs, expr);
   size_t known = find_key(m->part_table, m->part_slots, expr, m->parts, sizeof *m->parts);
   if (known != SIZE_MAX) return known;
   part *slot = TN_PUSH(m->parts, m->part_count, m->part_capacity);

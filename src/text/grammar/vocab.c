@@ -89,7 +89,7 @@ static bool describe_subtrees(tn_grammar_vocab *v) {
     if (!place[node->depth].broken) node->flags |= TN_NODE_PATH_OK;
     if (!place[node->depth].broken && !place[node->depth].left) node->flags |= TN_NODE_WHOLE;
     bool has_token = node->tokens < v->nodes[i + 1].tokens;
-    if (has_token && !(node->flags & TN_NODE_WHOLE)) node->flags |= TN_NODE_TORN;
+    if (has_token && !(node->flags & TN_NODE_PATH_OK)) node->flags |= TN_NODE_TORN;
   }
   for (uint32_t i = done ? v->node_count - 1 : 0; i > 0; i--) {
     const tn_trie_node *node = &v->nodes[i];
@@ -97,7 +97,7 @@ static bool describe_subtrees(tn_grammar_vocab *v) {
     up->ascii[0] |= v->below[i].ascii[0];
     up->ascii[1] |= v->below[i].ascii[1];
     if (node->byte < 128) up->ascii[node->byte >> 6] |= (uint64_t)1 << (node->byte & 63);
-    uint32_t chars = v->below[i].chars + (node->flags & TN_NODE_WHOLE ? 1u : 0u);
+    uint32_t chars = v->below[i].chars + ((node->byte & 0xC0) != 0x80); /* counted where they begin */
     if (chars > up->chars) up->chars = chars;
     v->nodes[parent[i]].flags |= node->flags & (TN_NODE_TORN | TN_NODE_WIDE);
     if (node->byte >= 128) v->nodes[parent[i]].flags |= TN_NODE_WIDE;
@@ -135,6 +135,14 @@ static tn_status check_tokens(const tn_grammar_token *tokens, uint32_t count, co
   return TN_OK;
 }
 
+/* What may stand in a JSON string as it is. */
+static bool find_string_tokens(tn_grammar_vocab *v) {
+  tn_char_class plain = {.wide = true};
+  for (unsigned c = ' '; c < 128; c++)
+    if (c != '"' && c != '\\') plain.ascii[c >> 6] |= (uint64_t)1 << (c & 63);
+  return tn_char_tokens_make(&v->strings, v, plain);
+}
+
 static bool build(tn_grammar_vocab *v, const tn_grammar_token *tokens, const uint32_t *ends, size_t total) {
   entry *entries = tn_calloc(v->count, sizeof *entries);
   size_t used = 0;
@@ -144,7 +152,7 @@ static bool build(tn_grammar_vocab *v, const tn_grammar_token *tokens, const uin
   if (done) qsort(entries, used, sizeof *entries, by_bytes);
   v->order = tn_calloc(used, sizeof *v->order);
   v->ends = tn_calloc(v->end_count, sizeof *v->ends);
-  done = done && v->order && v->ends && lay_out(v, entries, used) && describe_subtrees(v);
+  done = done && v->order && v->ends && lay_out(v, entries, used) && describe_subtrees(v) && find_string_tokens(v);
   if (done && v->end_count) memcpy(v->ends, ends, v->end_count * sizeof *ends);
   free(entries);
   return done;
@@ -183,6 +191,7 @@ void tn_grammar_vocab_release(tn_grammar_vocab *vocab) {
   free(vocab->bytes);
   free(vocab->first);
   free(vocab->special);
+  tn_char_tokens_finish(&vocab->strings);
   free(vocab);
 }
 

@@ -6,11 +6,12 @@
 #define TENON_TEXT_GRAMMAR_VOCAB_H
 
 #include <stdatomic.h>
+#include "text/grammar/char_tokens.h"
 #include "text/grammar/grammar.h"
 
 enum {
   TN_NODE_WHOLE = 1,  /* the path to the node is UTF-8 and ends between two characters */
-  TN_NODE_TORN = 2,   /* some token at or below it is not: it is cut within a character, or isn't UTF-8 */
+  TN_NODE_TORN = 2,   /* the path to some token at or below it isn't even a beginning of UTF-8 */
   TN_NODE_WIDE = 4,   /* characters above 127 below it */
   TN_NODE_PATH_OK = 8 /* the path is a prefix of UTF-8 */
 };
@@ -26,7 +27,7 @@ typedef struct tn_trie_node {
 /* What the tokens below a node are made of, the path to it left aside. */
 typedef struct tn_trie_below {
   uint64_t ascii[2]; /* their bytes under 128 */
-  uint32_t chars;    /* characters of the longest */
+  uint32_t chars;    /* characters of the longest; a piece of one counts as one */
 } tn_trie_below;
 
 struct tn_grammar_vocab {
@@ -40,7 +41,8 @@ struct tn_grammar_vocab {
   uint32_t *ends, end_count;
   char *bytes; /* of all tokens, by id: token i is bytes[first[i] .. first[i + 1]) */
   uint32_t *first;
-  uint8_t *special; /* by id */
+  uint8_t *special;       /* by id */
+  tn_char_tokens strings; /* those that are nothing special inside a JSON string */
 };
 
 void tn_grammar_vocab_keep(tn_grammar_vocab *vocab);

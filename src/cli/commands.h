@@ -4,6 +4,9 @@
 #define TENON_CLI_COMMANDS_H
 
 #define TN_COMMANDS(X)                                                            \
+  X(run, "run", "answer one prompt")                                              \
+  X(chat, "chat", "talk with a model")                                            \
+  X(eval, "eval", "measure quality")                                              \
   X(logits, "logits", "logits of given tokens")                                   \
   X(inspect, "inspect", "metadata, tensors, graph, placement, memory of a model") \
   X(devices, "devices", "drivers, devices and their properties")                  \

@@ -87,11 +87,11 @@ static void read_scaling(rope_reader *in, tn_text type) {
   size_t k = 0;
   while (k < TN_COUNT(known) && !tn_text_is(type, known[k].name)) k++;
   if (k == TN_COUNT(known)) {
-    in->reader->status =
-        tn_fail(in->reader->error, TN_E_UNSUPPORTED,
-                "%s: the rope scaling is \"%.*s\", expected none, default, linear, llama3, yarn, longrope or "
-                "proportional",
-                in->reader->file->path, (int)(type.bytes < 40 ? type.bytes : 40), type.data);
+    in->reader->status = tn_fail(
+        in->reader->error, TN_E_UNSUPPORTED,
+        "%s: rope.scaling.type (rope_type) is \"%.*s\", expected none, default, linear, llama3, yarn, longrope or "
+        "proportional",
+        in->reader->file->path, (int)(type.bytes < 40 ? type.bytes : 40), type.data);
     return;
   }
   rope->scaling = known[k].scaling;

@@ -1,0 +1,143 @@
+/* tenon chat: a conversation in the terminal. The whole conversation goes to the engine with each turn; its prefix
+ * cache recognises what is already there, so only the new part is computed. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <editline/readline.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "cli/generate.h"
+
+#define MAX_LINE_BYTES ((size_t)16 << 20)
+
+typedef struct chat {
+  tn_generator generator;
+  const char *system;
+  json_t *messages;
+  bool interactive;
+} chat;
+
+static void start_over(chat *talk) {
+  json_array_clear(talk->messages);
+  if (talk->system)
+    json_array_append_new(talk->messages, json_pack("{s:s, s:s}", "role", "system", "content", talk->system));
+}
+
+/* The next line the user types (free() it), NULL at the end of input. */
+static char *read_line(const chat *talk) {
+  if (talk->interactive) {
+    char *line = readline("> ");
+    if (line && *line) add_history(line);
+    return line;
+  }
+  tn_buf line;
+  tn_buf_init(&line);
+  line.limit = MAX_LINE_BYTES;
+  int c;
+  while ((c = getchar()) != EOF && c != '\n') tn_buf_putc(&line, (char)c);
+  char *text = c == EOF && !line.size ? NULL : tn_buf_take(&line);
+  tn_buf_finish(&line);
+  return text;
+}
+
+static const char *const command_help =
+    "/help          this list\n"
+    "/reset         forget the conversation\n"
+    "/system TEXT   forget the conversation and begin it with a system message\n"
+    "/stats         print token counts and speeds after each answer, or stop that\n"
+    "/quit          leave (also Ctrl-D)\n"
+    "Ctrl-C stops an answer.";
+
+/* Runs a line that begins with '/'; false to leave. */
+static bool run_command(chat *talk, const char *line, char **system) {
+  if (!strcmp(line, "/quit") || !strcmp(line, "/exit")) return false;
+  if (!strcmp(line, "/reset")) {
+    start_over(talk);
+  } else if (!strncmp(line, "/system ", 8)) {
+    free(*system);
+    *system = tn_copy_text(line + 8, strlen(line + 8));
+    talk->system = *system;
+    start_over(talk);
+  } else if (!strcmp(line, "/stats")) {
+    talk->generator.stats = !talk->generator.stats;
+  } else {
+    if (strcmp(line, "/help")) fprintf(stderr, "unknown command %.40s\n", line);
+    fprintf(stderr, "%s\n", command_help);
+  }
+  return true;
+}
+
+/* One turn: the message, its answer, both kept. A turn that fails or is refused leaves the conversation as it was. */
+static bool take_turn(chat *talk, const char *line) {
+  json_t *message = json_string(line);
+  if (!message) {
+    fprintf(stderr, "tenon: the message is not valid UTF-8\n");
+    return true;
+  }
+  json_array_append_new(talk->messages, json_pack("{s:s, s:o}", "role", "user", "content", message));
+  tn_request_options request = talk->generator.request;
+  char *messages = json_dumps(talk->messages, JSON_COMPACT), *answer = NULL;
+  tn_error error = {0};
+  request.messages_json = messages;
+  tn_answer_end end = tn_generator_answer(&talk->generator, &request, &answer, &error);
+  json_t *said = answer ? json_string(answer) : NULL;
+  if (end == TN_ANSWER_FAILED || !said) {
+    fprintf(stderr, "tenon: %s\n",
+            end == TN_ANSWER_FAILED ? error.message : "the answer is not valid UTF-8 and is forgotten");
+    json_array_remove(talk->messages, json_array_size(talk->messages) - 1);
+    json_decref(said);
+  } else {
+    json_array_append_new(talk->messages, json_pack("{s:s, s:o}", "role", "assistant", "content", said));
+  }
+  free(messages);
+  free(answer);
+  return !ferror(stdout);
+}
+
+static int talk_until_end(chat *talk) {
+  char *system = NULL;
+  bool going = true;
+  start_over(talk);
+  if (talk->interactive) fprintf(stderr, "/help lists the commands, Ctrl-D leaves.\n");
+  tn_catch_interrupts();
+  while (going) {
+    char *line = read_line(talk);
+    if (!line) break;
+    if (line[0] == '/')
+      going = run_command(talk, line, &system);
+    else if (line[0])
+      going = take_turn(talk, line);
+    free(line);
+  }
+  free(system);
+  return tn_cli_finish_output();
+}
+
+int tn_command_chat(int argc, char **argv) {
+  chat talk = {.generator = TN_GENERATOR, .interactive = tn_is_terminal(0)};
+  const tn_cli_option options[] = {
+      {"system", 0, TN_CLI_TEXT, &talk.system, "TEXT", "system message", 0, 0},
+      TN_GENERATOR_OPTIONS(talk.generator),
+  };
+  const tn_cli_command command = {"chat",  "MODEL [options]", "Talks with a model; /help lists what can be typed.",
+                                  options, TN_COUNT(options), 1,
+                                  1};
+  const char *path;
+  size_t count;
+  tn_cli_result parsed = tn_cli_parse(&command, argc, argv, &path, &count);
+  if (parsed != TN_CLI_GO) return tn_cli_exit(parsed);
+  tn_error error = {0};
+  tn_model_info model = TN_MODEL_INFO;
+  talk.messages = json_array();
+  tn_status status = tn_generator_open(&talk.generator, path, &error);
+  if (status == TN_OK) tn_model_describe(talk.generator.model, &model);
+  if (status == TN_OK && !model.has_chat_template)
+    status =
+        tn_fail(&error, TN_E_UNSUPPORTED, "%s: no chat template (tokenizer.chat_template); use tenon run --raw", path);
+  int result = status == TN_OK ? talk_until_end(&talk) : tn_cli_fail(error.message);
+  json_decref(talk.messages);
+  tn_generator_close(&talk.generator);
+  return result;
+}

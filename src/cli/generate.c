@@ -1,0 +1,88 @@
+/* Streaming an answer to stdout (see generate.h). */
+#include "cli/generate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os.h"
+
+#define POLL_NS 50000000u /* how often a waiting answer looks for Ctrl-C */
+
+tn_status tn_generator_open(tn_generator *generator, const char *path, tn_error *error) {
+  generator->engine_options.max_sequences = 1;
+  tn_status status = tn_model_open(path, &generator->model, error);
+  if (status == TN_OK)
+    status = tn_engine_create(generator->model, &generator->engine_options, &generator->engine, error);
+  return status;
+}
+
+void tn_generator_close(tn_generator *generator) {
+  tn_engine_destroy(generator->engine);
+  tn_model_close(generator->model);
+}
+
+static double per_second(uint32_t count, uint64_t ns) {
+  return ns ? count * 1e9 / (double)ns : 0;
+}
+
+static void print_stats(const tn_output *done) {
+  uint32_t computed = done->prompt_tokens - done->cached_tokens,
+           decoded = done->completion_tokens ? done->completion_tokens - 1 : 0;
+  fprintf(stderr, "prompt: %u tokens (%u cached), %.1f ms, %.1f tokens/s\n", done->prompt_tokens, done->cached_tokens,
+          (double)done->prefill_ns / 1e6, per_second(computed, done->prefill_ns));
+  fprintf(stderr, "answer: %u tokens, %.1f ms, %.1f tokens/s\n", done->completion_tokens, (double)done->decode_ns / 1e6,
+          per_second(decoded, done->decode_ns));
+}
+
+/* Takes outputs until the last one. false when stdout can't be written any more; the request is then cancelled. */
+static bool stream(tn_request *request, tn_output *output, tn_buf *text) {
+  unsigned interrupts = tn_interrupts();
+  bool writable = true;
+  for (;;) {
+    tn_status status = tn_request_next(request, output, POLL_NS);
+    if (tn_interrupts() != interrupts) tn_request_cancel(request);
+    if (status == TN_E_TIMEOUT) continue;
+    if (output->kind != TN_OUTPUT_TEXT) return writable;
+    if (writable && output->text_bytes)
+      writable = fwrite(output->text, 1, output->text_bytes, stdout) == output->text_bytes && fflush(stdout) == 0;
+    if (!writable) tn_request_cancel(request);
+    tn_buf_append(text, output->text, output->text_bytes);
+  }
+}
+
+tn_answer_end tn_generator_answer(tn_generator *generator, tn_request_options *options, char **text, tn_error *error) {
+  tn_request *request;
+  tn_output output = {.size = sizeof output};
+  tn_buf answer;
+  if (text) *text = NULL;
+  if (generator->max_tokens == 0) {
+    tn_fail(error, TN_E_INVALID, "max-tokens: 0 given, expected at least 1");
+    return TN_ANSWER_FAILED;
+  }
+  options->max_tokens = generator->max_tokens == UINT32_MAX ? 0 : generator->max_tokens;
+  options->stop = generator->stop.items;
+  options->stop_count = generator->stop.count;
+  if (tn_engine_submit(generator->engine, options, &request, error) != TN_OK) return TN_ANSWER_FAILED;
+  tn_buf_init(&answer);
+  bool written = stream(request, &output, &answer);
+  tn_answer_end end = TN_ANSWER_DONE;
+  if (!written) {
+    tn_fail(error, TN_E_IO, "cannot write to stdout: %s", strerror(errno));
+    end = TN_ANSWER_FAILED;
+  } else if (output.kind == TN_OUTPUT_ERROR) {
+    *error = output.error;
+    end = TN_ANSWER_FAILED;
+  } else {
+    if (output.finish == TN_FINISH_CANCELLED) end = TN_ANSWER_INTERRUPTED;
+    putchar('\n');
+    fflush(stdout);
+    if (generator->stats) print_stats(&output);
+  }
+  tn_request_destroy(request);
+  if (text) *text = tn_buf_take(&answer);
+  tn_buf_finish(&answer);
+  return end;
+}

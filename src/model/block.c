@@ -52,17 +52,29 @@ tn_attention_block tn_block_attention_of(const tn_build *build, uint32_t layer) 
                               .sinks = TN_NO_VALUE};
 }
 
-tn_ref tn_block_attend(tn_build *build, uint32_t layer, tn_ref q, tn_ref k, tn_ref v, const tn_attention_block *a) {
+/* The KV pages of a layer, made if new. */
+static tn_ref layer_kv(tn_build *build, uint32_t layer, const tn_attention_block *a) {
   tn_graph *graph = build->graph;
   char name[32];
   snprintf(name, sizeof name, "kv.%u", layer);
-  if (a->rope != TN_NO_VALUE) {
-    q = tn_rope(graph, q, a->rope, a->key_dim, build->hyper->rope.pairing);
-    k = tn_rope(graph, k, a->rope, a->key_dim, build->hyper->rope.pairing);
-  }
-  tn_ref kv = tn_graph_kv(graph, name, tn_graph_group_of(graph, a->window), a->kv_heads, a->key_dim, a->value_dim);
-  tn_kv_write(graph, k, v, kv);
-  return tn_attention(graph, q, kv, a->sinks, a->heads, a->scale, a->softcap);
+  for (tn_ref i = 0; i < graph->value_count; i++)
+    if (graph->values[i].kind == TN_VALUE_STATE && !strcmp(graph->values[i].name, name)) return i;
+  return tn_graph_kv(graph, name, tn_graph_group_of(graph, a->window), a->kv_heads, a->key_dim, a->value_dim);
+}
+
+static tn_ref turned(tn_build *build, tn_ref x, const tn_attention_block *a) {
+  if (a->rope == TN_NO_VALUE) return x;
+  return tn_rope(build->graph, x, a->rope, a->key_dim, build->hyper->rope.pairing);
+}
+
+tn_ref tn_block_attend_shared(tn_build *build, uint32_t kv_layer, tn_ref q, const tn_attention_block *a) {
+  return tn_attention(build->graph, turned(build, q, a), layer_kv(build, kv_layer, a), a->sinks, a->heads, a->scale,
+                      a->softcap);
+}
+
+tn_ref tn_block_attend(tn_build *build, uint32_t layer, tn_ref q, tn_ref k, tn_ref v, const tn_attention_block *a) {
+  tn_kv_write(build->graph, turned(build, k, a), v, layer_kv(build, layer, a));
+  return tn_block_attend_shared(build, layer, q, a);
 }
 
 tn_ref tn_block_attention(tn_build *build, tn_ref x, uint32_t layer, const tn_attention_block *a) {

@@ -14,6 +14,7 @@ typedef struct tn_build {
   const tn_hyper *hyper;
   uint32_t context;          /* positions the graph is for */
   tn_ref rope, rope_sliding; /* tables of full and of sliding layers, made by tn_build_decoder */
+  tn_ref shared;             /* what a family computes once for all layers, if it does */
 } tn_build;
 
 /* A family: the code that reads and builds one architecture, or a few that differ little. */
@@ -23,7 +24,8 @@ typedef struct tn_family {
   const char *const *model_types;   /* values of model_type in config.json; NULL: no such form */
   const tn_tensor_name *names;      /* tensors of a folder whose names are not common; may be NULL */
   const char *const (*aliases)[2];  /* {usual, own} names in config.json; may be NULL */
-  const char *const *unused;        /* tensors (tn_name_matches) that may be there and are not needed; may be NULL */
+  const char *const *unused; /* tensors (tn_name_matches, a folder's without their prefix) that may be there and are not
+                                needed; may be NULL */
   /* Reads and checks hyper-parameters; errors stick to the reader. */
   void (*configure)(tn_hyper_reader *reader, tn_hyper *hyper);
   /* Builds the whole graph, tn_graph_set_logits included; errors stick to the graph. */
@@ -87,6 +89,8 @@ tn_attention_block tn_block_attention_of(const tn_build *build, uint32_t layer);
 /* q, k, v [T, heads * dim] -> attention output [T, heads * value_dim]: turned, written to the layer's KV pages,
  * attended. */
 tn_ref tn_block_attend(tn_build *build, uint32_t layer, tn_ref q, tn_ref k, tn_ref v, const tn_attention_block *a);
+/* The same for a layer that reads the keys and values of layer `kv_layer`, of the same kind. */
+tn_ref tn_block_attend_shared(tn_build *build, uint32_t kv_layer, tn_ref q, const tn_attention_block *a);
 /* attn_q, attn_k, attn_v of x, their norms where the family has them, attention, attn_output. */
 tn_ref tn_block_attention(tn_build *build, tn_ref x, uint32_t layer, const tn_attention_block *a);
 

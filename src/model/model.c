@@ -64,7 +64,8 @@ static tn_status build(const tn_model *model, tn_container_use *use, uint32_t co
                                .hyper = &model->hyper,
                                .context = context,
                                .rope = TN_NO_VALUE,
-                               .rope_sliding = TN_NO_VALUE};
+                               .rope_sliding = TN_NO_VALUE,
+                               .shared = TN_NO_VALUE};
   model->family->build(&context_of_build);
   tn_status status = tn_graph_status(graph, error);
   if (status != TN_OK)
@@ -85,9 +86,11 @@ static bool is_known_unused(const tn_model *model, const char *name) {
                                       "model.embed_audio.*",
                                       "model.multi_modal_projector.*",
                                       "mtp.*"};
+  bool is_folder = tn_container_is_folder(&model->file);
+  const char *short_name = is_folder ? tn_name_without_prefix(name) : name;
   for (const char *const *pattern = model->family->unused; pattern && *pattern; pattern++)
-    if (tn_name_matches(*pattern, name)) return true;
-  for (size_t i = 0; i < TN_COUNT(parts) && tn_container_is_folder(&model->file); i++)
+    if (tn_name_matches(*pattern, short_name)) return true;
+  for (size_t i = 0; i < TN_COUNT(parts) && is_folder; i++)
     if (tn_name_matches(parts[i], name)) return true;
   return false;
 }

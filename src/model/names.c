@@ -39,6 +39,15 @@ static const tn_tensor_name common[] = {
 static const char *const prefixes[] = {"model.",       "model.language_model.", "language_model.model.",
                                        "transformer.", "language_model.",       ""};
 
+const char *tn_name_without_prefix(const char *name) {
+  size_t longest = 0;
+  for (size_t i = 0; i < TN_COUNT(prefixes); i++) {
+    size_t size = strlen(prefixes[i]);
+    if (size > longest && !strncmp(name, prefixes[i], size)) longest = size;
+  }
+  return name + longest;
+}
+
 /* Matches `name` against a pattern's beginning; `*number` is what '#' stood for. Returns what is left of the name, or
  * NULL. */
 static const char *match(const char *pattern, const char *name, unsigned long *number) {

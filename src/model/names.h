@@ -37,6 +37,9 @@ struct tn_family;
 void tn_name_find(const tn_container *file, const struct tn_family *family, const char *gguf, uint32_t expert,
                   tn_name *name);
 
+/* What is left of a folder's tensor name behind its prefix. */
+const char *tn_name_without_prefix(const char *name);
+
 /* Does `name` match `pattern`, in which '#' stands for a number and a '*' at the end for anything? */
 bool tn_name_matches(const char *pattern, const char *name);
 

@@ -14,6 +14,7 @@
   X(gptoss)            \
   X(gemma2)            \
   X(gemma3)            \
+  X(gemma4)            \
   X(olmo2)             \
   X(phi3)
 

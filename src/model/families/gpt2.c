@@ -62,8 +62,7 @@ static const char *const aliases[][2] = {{"num_hidden_layers", "n_layer"},
                                          {"num_attention_heads", "n_head"},
                                          {"hidden_act", "activation_function"},
                                          {0}};
-static const char *const unused[] = {"h.#.attn.bias", "h.#.attn.masked_bias", "transformer.h.#.attn.bias",
-                                     "transformer.h.#.attn.masked_bias", NULL};
+static const char *const unused[] = {"h.#.attn.bias", "h.#.attn.masked_bias", NULL};
 const tn_family tn_family_gpt2 = {.name = "gpt2",
                                   .architectures = architectures,
                                   .model_types = model_types,

@@ -24,7 +24,7 @@ static const tn_tensor_name names[] = {{"blk.#.ffn_gate_inp", "layers.#.block_sp
                                        {"blk.#.ffn_up_exps", "layers.#.block_sparse_moe.experts.%.w3", 0},
                                        {"blk.#.ffn_down_exps", "layers.#.block_sparse_moe.experts.%.w2", 0},
                                        {0}};
-static const char *const unused[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", NULL};
+static const char *const unused[] = {"layers.#.self_attn.rotary_emb.inv_freq", NULL};
 const tn_family tn_family_llama = {.name = "llama",
                                    .architectures = architectures,
                                    .model_types = model_types,

@@ -15,6 +15,7 @@ struct tn_chat_template {
   tn_jinja_template *jinja;
   char *source;
   bool wants_text_arguments; /* arguments of tool calls as JSON text */
+  bool wants_null_content;   /* beside tool calls, null and not "" */
   bool wants_parts;          /* content as a list of parts */
 };
 
@@ -56,21 +57,27 @@ static json_t *flatten(const json_t *parts, bool *failed) {
   return string;
 }
 
-static bool fix_content(const tn_chat_template *chat, json_t *message) {
-  json_t *content = json_object_get(message, "content");
-  bool failed = false;
-  if (!content || json_is_null(content)) {
-    content = json_string("");
-  } else if (json_is_array(content) && !chat->wants_parts) {
-    content = flatten(content, &failed);
-    if (!content) return !failed;
-  } else if (!json_is_string(content) || !chat->wants_parts) {
-    return true;
-  } else {
-    json_incref(content);
+/* The content as this template wants it, a new reference; NULL when it stays as it is. */
+static json_t *fixed_content(const tn_chat_template *chat, const json_t *message, bool *failed) {
+  json_t *content = json_object_get(message, "content"), *fixed = NULL;
+  bool empty = !content || json_is_null(content) || (json_is_string(content) && !json_string_length(content));
+  if (empty && chat->wants_null_content && json_array_size(json_object_get(message, "tool_calls"))) return json_null();
+  if (chat->wants_parts) {
+    const char *text = empty ? "" : json_string_value(content);
+    if (!text) return NULL;
+    fixed = json_pack("[{s:s, s:s%}]", "type", "text", "text", text, empty ? (size_t)0 : json_string_length(content));
+    *failed = !fixed;
+    return fixed;
   }
-  if (chat->wants_parts) content = json_pack("[{s:s, s:o}]", "type", "text", "text", content);
-  return content && json_object_set_new(message, "content", content) == 0;
+  if (json_is_array(content)) return flatten(content, failed);
+  return empty ? json_string("") : NULL;
+}
+
+static bool fix_content(const tn_chat_template *chat, json_t *message) {
+  bool failed = false;
+  json_t *content = fixed_content(chat, message, &failed);
+  if (!content) return !failed;
+  return json_object_set_new(message, "content", content) == 0;
 }
 
 /* ---- tool calls ---- */
@@ -225,23 +232,30 @@ tn_status tn_chat_template_render(const tn_chat_template *chat, const tn_chat_re
 
 /* ---- finding out what a template wants ---- */
 
-/* Whether the conversation renders and the word "needle" is in the text. */
-static bool shows_needle(const tn_chat_template *chat, json_t *messages) {
+/* Whether the conversation renders with these tools and the word "needle" is in the text. */
+static bool shows_with(const tn_chat_template *chat, const json_t *messages, const json_t *tools) {
   static const tn_chat_token tokens[] = {{"bos_token", ""}, {"eos_token", ""}, {"unk_token", ""}, {"pad_token", ""}};
   static const tn_jinja_time now = {2026, 1, 2, 3, 4, 5};
   tn_jinja_output output;
-  tn_chat_request request = {.messages = messages,
-                             .tokens = tokens,
-                             .token_count = TN_COUNT(tokens),
-                             .now = &now,
-                             .add_generation_prompt = true};
-  request.limits = (tn_jinja_limits){.steps = 200000, .memory_bytes = (size_t)8 << 20, .output_bytes = (size_t)1 << 20};
+  const tn_chat_request request = {
+      .messages = messages,
+      .tools = tools,
+      .tokens = tokens,
+      .token_count = TN_COUNT(tokens),
+      .now = &now,
+      .add_generation_prompt = true,
+      .limits = {.steps = 200000, .memory_bytes = (size_t)8 << 20, .output_bytes = (size_t)1 << 20}};
+  bool shown = tn_chat_template_render(chat, &request, &output, NULL) == TN_OK && strstr(output.text, "needle");
+  tn_jinja_output_finish(&output);
+  return shown;
+}
+
+/* The same with a tool or, for templates that can't list tools, without. Takes `messages`. */
+static bool shows_needle(const tn_chat_template *chat, json_t *messages) {
   json_t *tools = json_pack("[{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}]", "type", "function", "function", "name", "f",
                             "description", "d", "parameters", "type", "object", "properties");
-  request.tools = tools;
-  bool shown = tn_chat_template_render(chat, &request, &output, NULL) == TN_OK && strstr(output.text, "needle");
+  bool shown = shows_with(chat, messages, tools) || shows_with(chat, messages, NULL);
   json_decref(tools);
-  tn_jinja_output_finish(&output);
   json_decref(messages);
   return shown;
 }
@@ -250,17 +264,30 @@ static json_t *plain_conversation(void) {
   return json_pack("[{s:s, s:s}]", "role", "user", "content", "needle");
 }
 
+/* A call and its answer; the needle is in the call's arguments. */
 static json_t *tool_conversation(void) {
-  return json_pack("[{s:s, s:s}, {s:s, s:s, s:[{s:s, s:s, s:{s:s, s:{s:s}}}]}]", "role", "user", "content", "x", "role",
-                   "assistant", "content", "", "tool_calls", "id", "call00001", "type", "function", "function", "name",
-                   "f", "arguments", "k", "needle");
+  return json_pack("[{s:s, s:s}, {s:s, s:n, s:[{s:s, s:s, s:{s:s, s:{s:s}}}]}, {s:s, s:s, s:s, s:s}]", "role", "user",
+                   "content", "x", "role", "assistant", "content", "tool_calls", "id", "call00001", "type", "function",
+                   "function", "name", "f", "arguments", "k", "needle", "role", "tool", "tool_call_id", "call00001",
+                   "name", "f", "content", "y");
 }
 
-/* The usual form stays unless it loses the text and the other one shows it. */
-static void probe(tn_chat_template *chat, bool *other_form, json_t *(*conversation)(void)) {
-  if (shows_needle(chat, conversation())) return;
-  *other_form = true;
-  *other_form = shows_needle(chat, conversation());
+/* The usual forms (text content, "" beside tool calls, arguments as objects) stay unless they lose the text and another
+ * one shows it. */
+static void find_forms(tn_chat_template *chat) {
+  static const struct {
+    bool null_content, text_arguments;
+  } forms[] = {{false, false}, {false, true}, {true, false}, {true, true}};
+  if (!shows_needle(chat, plain_conversation())) {
+    chat->wants_parts = true;
+    chat->wants_parts = shows_needle(chat, plain_conversation());
+  }
+  for (size_t i = 0; i < TN_COUNT(forms); i++) {
+    chat->wants_null_content = forms[i].null_content;
+    chat->wants_text_arguments = forms[i].text_arguments;
+    if (shows_needle(chat, tool_conversation())) return;
+  }
+  chat->wants_null_content = chat->wants_text_arguments = false;
 }
 
 /* ---- */
@@ -282,8 +309,7 @@ tn_status tn_chat_template_create(const char *source, size_t size, const tn_jinj
     status = tn_fail(error, TN_E_MEMORY, "out of memory for a chat template");
     goto fail;
   }
-  probe(chat, &chat->wants_parts, plain_conversation);
-  probe(chat, &chat->wants_text_arguments, tool_conversation);
+  find_forms(chat);
   *out = chat;
   return TN_OK;
 fail:

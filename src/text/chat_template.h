@@ -1,8 +1,8 @@
 /* Chat templates: from a conversation, as API clients send it, to the text the model expects.
  *
  * What clients send and what templates take differ in known ways; they are reconciled here and nowhere else:
- *  - `content` given as a list of text parts becomes one string; null or missing content becomes ""; a template that
- *    only takes lists of parts gets lists;
+ *  - `content` given as a list of text parts becomes one string; null or missing content becomes "", or
+ *    null beside tool calls for a template that goes by that; a template that only takes lists of parts gets lists;
  *  - arguments of tool calls given as JSON text become objects, or the other way round for a template that only takes
  * text;
  *  - `tools` and `documents` are null when there are none.

@@ -105,6 +105,12 @@ static void the_other_way_round(void **state) {
         "f{\"a\": 1}");
   gives(calls, "[{'role': 'assistant', 'tool_calls': [{'function': {'name': 'f', 'arguments': '{ }'}}]}]", "null",
         "f{ }");
+  const char *none =
+      "{% for m in messages %}{% if m.content is none %}{% for c in m.tool_calls %}{{ c.function.arguments + '!' }}"
+      "{% endfor %}{% else %}{{ m.content }};{% endif %}{% endfor %}";
+  gives(none,
+        "[{'role': 'assistant', 'content': '', 'tool_calls': [{'function': {'arguments': '{}'}}]}, {'role': 'user'}]",
+        "null", "{}«!;»");
   const char *parts =
       "{% for m in messages %}{% for p in m.content %}{% if p.type == 'text' %}[{{ p.text }}]{% endif %}{% endfor %}{% "
       "endfor %}";

@@ -35,11 +35,17 @@ static const tnj_value *keyword(const tnj_arguments *a, const char *name) {
   return NULL;
 }
 
+/* The items; what counts as false has none, iterable or not. */
+static const tnj_list *items_or_none(tnj_state *s, tnj_value v) {
+  tnj_list_builder none = tnj_list_start(s, 0);
+  return tnj_truth(s, v) ? tnj_items(s, v) : tnj_list_end(s, &none);
+}
+
 /* The items, their attribute taken, or a filter applied to each. */
 FILTER(map) {
   (void)p;
   const tnj_value *attribute = keyword(a, "attribute"), *missing = keyword(a, "default");
-  const tnj_list *items = tnj_items(s, self);
+  const tnj_list *items = items_or_none(s, self);
   tnj_list_builder out = tnj_list_start(s, items->count);
   if (!a->count && attribute) {
     if (a->keyword_count != 1 + (missing != NULL)) tnj_error(s, "map() got an unexpected keyword argument");
@@ -70,7 +76,7 @@ static tnj_value choose(tnj_state *s, tnj_value self, const tnj_arguments *a, bo
     if (!test) tnj_error(s, "No test named '%.*s'.", (int)(tnj_size(name) < 99 ? tnj_size(name) : 99), tnj_data(name));
     rest = without_first(&rest, 1);
   }
-  const tnj_list *items = tnj_items(s, self);
+  const tnj_list *items = items_or_none(s, self);
   tnj_list_builder out = tnj_list_start(s, 0);
   for (size_t i = 0; i < items->count; i++) {
     tnj_value tested = tnj_by_attribute(s, items->items[i], attribute, tnj_absent());

@@ -70,7 +70,8 @@ FILTER(format) {
 
 FILTER(indent) {
   UNUSED;
-  tnj_value text = tnj_str(s, self), newline = tnj_string_new(s, "\n", 1, true), unit = p[0];
+  tnj_value text = tnj_need_string(s, self, "indent: the text"), newline = tnj_string_new(s, "\n", 1, true),
+            unit = p[0];
   bool first = tnj_bool_or(s, p[1], false), blank = tnj_bool_or(s, p[2], false);
   if (!tnj_given(unit) || !tnj_is_string(unit)) {
     tnj_buffer *spaces = tnj_buffer_new(s, 8);
@@ -90,6 +91,7 @@ FILTER(indent) {
 
 FILTER(truncate) {
   UNUSED;
+  if (tnj_length(s, self) < 0) tnj_error(s, "object of type '%s' has no len()", tnj_type_name(self));
   tnj_value text = tnj_str(s, self), end = tnj_given(p[2]) ? tnj_str(s, p[2]) : tnj_string_new(s, "...", 3, true);
   int64_t length = tnj_integer_or(s, p[0], 255, "truncate: length"),
           leeway = tnj_integer_or(s, p[3], 5, "truncate: leeway");
@@ -204,7 +206,7 @@ FILTER(wordwrap) {
   UNUSED;
   int64_t width = tnj_integer_or(s, p[0], 79, "wordwrap: width");
   tnj_value separator = tnj_given(p[2]) && p[2].kind != TNJ_NONE ? tnj_str(s, p[2]) : tnj_string_new(s, "\n", 1, true);
-  const tnj_list *paragraphs = tnj_split_lines(s, tnj_str(s, self), false);
+  const tnj_list *paragraphs = tnj_split_lines(s, tnj_need_string(s, self, "wordwrap: the text"), false);
   tnj_list_builder out = tnj_list_start(s, paragraphs->count);
   if (width <= 0) tnj_error(s, "invalid width %lld (must be > 0)", (long long)width);
   for (size_t i = 0; i < paragraphs->count; i++) {

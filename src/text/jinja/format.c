@@ -169,15 +169,16 @@ static void percent_float(reader *r, tnj_value value, tnj_layout *layout, char t
 static void percent_item(reader *r) {
   tnj_layout layout = {.precision = -1};
   tnj_value value = tnj_absent();
+  if (peek(r) == '%') {
+    tnj_append_part(r->s, r->out, r->format, r->at, r->at + 1);
+    r->at++;
+    return;
+  }
   if (peek(r) == '(') value = named_argument(r);
   read_percent_layout(r, &layout);
   char type = peek(r);
   if (!type) tnj_error(r->s, "incomplete format");
   r->at++;
-  if (type == '%') {
-    tnj_append(r->s, r->out, "%", 1, true);
-    return;
-  }
   if (!strchr("diuoxXeEfFgGcrsa", type))
     tnj_error(r->s, "unsupported format character '%c' at index %zu", type, r->at - 1);
   if (!tnj_given(value)) value = next_argument(r);
@@ -267,6 +268,8 @@ static void format_value(tnj_state *s, tnj_buffer *out, tnj_value value, tnj_val
   if (tnj_is_string(value)) {
     if (layout.type && layout.type != 's')
       tnj_error(s, "Unknown format code '%c' for object of type 'str'", layout.type);
+    if (layout.grouping) tnj_error(s, "Cannot specify '%c' with 's'.", layout.grouping);
+    if (layout.sign || layout.alternate) tnj_error(s, "Sign or alternate form not allowed in string format specifier");
     if (layout.align == '=') tnj_error(s, "'=' alignment not allowed in string format specifier");
     if (layout.zero && !tnj_given(layout.fill)) layout.fill = tnj_string_new(s, "0", 1, false);
     tnj_append_padded(s, out, value, &layout);
@@ -275,6 +278,8 @@ static void format_value(tnj_state *s, tnj_buffer *out, tnj_value value, tnj_val
   } else {
     if (layout.precision >= 0 && !(layout.type && strchr("eEfFgG%", layout.type)))
       tnj_error(s, "Precision not allowed in integer format specifier");
+    if (layout.grouping && layout.type && strchr(layout.grouping == ',' ? "boxXcn" : "cn", layout.type))
+      tnj_error(s, "Cannot specify '%c' with '%c'.", layout.grouping, layout.type);
     tnj_append_integer(s, out, value, &layout);
   }
 }

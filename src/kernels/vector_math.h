@@ -4,6 +4,7 @@
 
 #include "kernels/math.h"
 #include "kernels/simd/simd.h"
+#include "tenon/device.h"
 
 /* a * b + c rounded twice, as the scalar functions do it. */
 TN_INLINE vf tn_step(vf a, vf b, float c) {

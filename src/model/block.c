@@ -67,14 +67,19 @@ static tn_ref turned(tn_build *build, tn_ref x, const tn_attention_block *a) {
   return tn_rope(build->graph, x, a->rope, a->key_dim, build->hyper->rope.pairing);
 }
 
+static tn_ref attend(tn_build *build, tn_ref q, tn_ref kv, const tn_attention_block *a) {
+  return tn_attention(build->graph, q, kv, a->sinks, a->heads, a->scale, a->softcap);
+}
+
 tn_ref tn_block_attend_shared(tn_build *build, uint32_t kv_layer, tn_ref q, const tn_attention_block *a) {
-  return tn_attention(build->graph, turned(build, q, a), layer_kv(build, kv_layer, a), a->sinks, a->heads, a->scale,
-                      a->softcap);
+  return attend(build, turned(build, q, a), layer_kv(build, kv_layer, a), a);
 }
 
 tn_ref tn_block_attend(tn_build *build, uint32_t layer, tn_ref q, tn_ref k, tn_ref v, const tn_attention_block *a) {
-  tn_kv_write(build->graph, turned(build, k, a), v, layer_kv(build, layer, a));
-  return tn_block_attend_shared(build, layer, q, a);
+  tn_ref kv = layer_kv(build, layer, a);
+  q = turned(build, q, a); /* before the pages are written, so that what touches them stays together */
+  tn_kv_write(build->graph, turned(build, k, a), v, kv);
+  return attend(build, q, kv, a);
 }
 
 tn_ref tn_block_attention(tn_build *build, tn_ref x, uint32_t layer, const tn_attention_block *a) {

@@ -24,6 +24,7 @@ LAYERS = {
     "text/jinja": BASE,
     "engine": DRIVER + ["tenon/tenon.h", "tensor", "program", "graph", "device", "model", "text"],
     "bundle": DRIVER + ["tensor", "program", "graph", "device"],
+    "conformance": DRIVER + ["tensor", "program", "device"],
     "cli": BASE + ["tenon/tenon.h"],
     "server": BASE + ["tenon/tenon.h"],
     "tools": None,  # anything but device folders

@@ -1,0 +1,223 @@
+/* Building cases and their programs (see case.h). */
+#include "conformance/case.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNMENT 64u
+
+tn_case *tn_case_create(uint32_t opcode, uint32_t rows, uint32_t sequences) {
+  tn_case *c = tn_calloc(1, sizeof *c);
+  if (!c) return NULL;
+  tn_arena_init(&c->arena, 0);
+  c->opcode = (uint16_t)opcode;
+  c->tolerance = tn_op_info_of(opcode)->tolerance;
+  c->row_count = rows;
+  c->sequence_count = sequences;
+  c->rows = tn_arena_array(&c->arena, rows, sizeof *c->rows);
+  if (!c->rows) {
+    tn_case_destroy(c);
+    return NULL;
+  }
+  for (uint32_t s = 0, first = 0; s < sequences; s++) {
+    uint32_t count = rows / sequences + (s < rows % sequences);
+    c->sequences[s].first = first;
+    c->sequences[s].count = count;
+    for (uint32_t i = 0; i < count; i++) {
+      int32_t p = (int32_t)i;
+      c->rows[first + i] = (tn_row){(int32_t)(first + i), {p, p, p, p}, s, rows <= TN_MAX_LOGITS_ROWS};
+    }
+    first += count;
+  }
+  return c;
+}
+
+void tn_case_destroy(tn_case *c) {
+  if (!c) return;
+  tn_arena_finish(&c->arena);
+  free(c);
+}
+
+void tn_case_say(tn_case *c, const char *format, ...) {
+  size_t size = strlen(c->name);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(c->name + size, sizeof c->name - size, format, arguments);
+  va_end(arguments);
+}
+
+/* ---- values ---- */
+
+uint64_t tn_case_row_bytes(const tn_case_value *value) {
+  return tn_row_bytes(value->dtype, (uint64_t)value->dims[value->rank - 1]);
+}
+
+static uint32_t add_value(tn_case *c, tn_case_value value) {
+  if (c->value_count == TN_CASE_VALUES) {
+    c->failed = true;
+    return 0;
+  }
+  value.index = c->bindings[value.kind]++;
+  c->values[c->value_count] = value;
+  return c->value_count++;
+}
+
+static tn_case_value matrix_value(uint32_t kind, uint32_t dtype, int32_t rows, uint32_t cols) {
+  return (tn_case_value){.kind = (uint8_t)kind, .dtype = (uint8_t)dtype, .rank = 2, .dims = {rows, (int32_t)cols}};
+}
+
+uint32_t tn_case_input(tn_case *c, uint32_t dtype, int32_t rows, uint32_t cols) {
+  tn_case_value value = matrix_value(TN_VALUE_INPUT, dtype, rows, cols);
+  value.row_bytes = tn_case_row_bytes(&value);
+  value.data = tn_arena_array(&c->arena, c->row_count, value.row_bytes);
+  if (!value.data || !value.row_bytes) c->failed = true;
+  return add_value(c, value);
+}
+
+uint32_t tn_case_output(tn_case *c, uint32_t dtype, int32_t rows, uint32_t cols) {
+  return add_value(c, matrix_value(TN_VALUE_OUTPUT, dtype, rows, cols));
+}
+
+uint32_t tn_case_scratch(tn_case *c, uint32_t dtype, int32_t rows, uint32_t cols) {
+  tn_case_value value = matrix_value(TN_VALUE_SCRATCH, dtype, rows, cols);
+  value.offset = c->scratch_bytes;
+  c->scratch_bytes += tn_round_up(tn_case_row_bytes(&value) * c->row_count, ALIGNMENT);
+  return add_value(c, value);
+}
+
+uint32_t tn_case_weight(tn_case *c, uint32_t dtype, uint32_t rank, const uint32_t *dims, uint32_t uses) {
+  tn_case_value value = {
+      .kind = TN_VALUE_WEIGHT, .dtype = (uint8_t)dtype, .rank = (uint8_t)rank, .uses = uses, .source_count = 1};
+  uint64_t rows = 1, cols = dims[rank - 1];
+  for (uint32_t d = 0; d < rank; d++) value.dims[d] = (int32_t)dims[d];
+  for (uint32_t d = 0; d + 1 < rank; d++) rows *= dims[d];
+  void *data = tn_arena_array(&c->arena, rows, tn_row_bytes(dtype, cols));
+  if (!data || !tn_row_bytes(dtype, cols)) c->failed = true;
+  value.sources[0] = (tn_weight_source){.size = sizeof(tn_weight_source),
+                                        .dtype = dtype,
+                                        .data = data,
+                                        .rows = rows,
+                                        .cols = cols,
+                                        .row_count = rows,
+                                        .col_count = cols};
+  return add_value(c, value);
+}
+
+uint32_t tn_case_vector(tn_case *c, uint32_t count) {
+  return tn_case_weight(c, TN_F32, 1, &count, TN_USE_VECTOR);
+}
+
+uint32_t tn_case_matrix(tn_case *c, uint32_t dtype, uint32_t rows, uint32_t cols, uint32_t uses) {
+  return tn_case_weight(c, dtype, 2, (const uint32_t[]){rows, cols}, uses);
+}
+
+uint32_t tn_case_kv(tn_case *c, uint32_t dtype, uint32_t kv_heads, uint32_t key_dim, uint32_t value_dim) {
+  return add_value(
+      c, (tn_case_value){.kind = TN_VALUE_STATE,
+                         .dtype = (uint8_t)dtype,
+                         .rank = 4,
+                         .dims = {(int32_t)kv_heads, (int32_t)key_dim, (int32_t)value_dim, (int32_t)TN_PAGE_SLOTS}});
+}
+
+uint8_t *tn_case_data(const tn_case *c, uint32_t number, uint64_t *bytes) {
+  const tn_case_value *value = &c->values[number];
+  if (value->kind == TN_VALUE_INPUT) {
+    *bytes = value->row_bytes * c->row_count;
+    return value->data;
+  }
+  const tn_weight_source *source = &value->sources[0];
+  *bytes = source->rows * tn_row_bytes(source->dtype, source->cols);
+  return (uint8_t *)(uintptr_t)source->data;
+}
+
+/* ---- ops ---- */
+
+void tn_case_op(tn_case *c, uint32_t opcode, const void *attributes, const int64_t *inputs, const int64_t *outputs) {
+  uint32_t bytes = *(const uint32_t *)attributes;
+  if (c->op_count == TN_CASE_OPS || bytes > TN_CASE_ATTRIBUTES - c->attribute_bytes) {
+    c->failed = true;
+    return;
+  }
+  tn_op *op = &c->ops[c->op_count++];
+  *op = (tn_op){
+      .opcode = (uint16_t)opcode, .revision = tn_op_info_of(opcode)->revision, .attributes = c->attribute_bytes};
+  memcpy(c->attributes + c->attribute_bytes, attributes, bytes);
+  c->attribute_bytes += (uint32_t)tn_round_up(bytes, 4);
+  while (*inputs >= 0 && op->input_count < TN_MAX_OPERANDS) op->inputs[op->input_count++] = (uint32_t)*inputs++;
+  while (*outputs >= 0 && op->output_count < TN_MAX_OPERANDS) op->outputs[op->output_count++] = (uint32_t)*outputs++;
+}
+
+/* ---- the program ---- */
+
+static uint32_t longest(const tn_case *c) {
+  uint32_t most = 1;
+  for (uint32_t s = 0; s < c->sequence_count; s++)
+    if (c->sequences[s].count > most) most = c->sequences[s].count;
+  return most;
+}
+
+uint32_t tn_case_pages_each(const tn_case *c) {
+  return (longest(c) + TN_PAGE_SLOTS - 1) / TN_PAGE_SLOTS;
+}
+
+uint32_t tn_case_pages(const tn_case *c) {
+  return c->sequence_count * tn_case_pages_each(c) + 1;
+}
+
+static void put_values(const tn_case *c, tn_value *values) {
+  for (uint32_t i = 0; i < c->value_count; i++) {
+    const tn_case_value *from = &c->values[i];
+    values[i] = (tn_value){
+        .kind = from->kind, .dtype = from->dtype, .rank = from->rank, .index = from->index, .offset = from->offset};
+    memcpy(values[i].dims, from->dims, sizeof values[i].dims);
+  }
+}
+
+tn_program *tn_case_program(const tn_case *c, tn_error *error) {
+  if (c->failed) {
+    tn_fail(error, TN_E_MEMORY, "case %s: out of memory or of room", c->name);
+    return NULL;
+  }
+  size_t values = tn_round_up(sizeof(tn_program), 8), ops = values + c->value_count * sizeof(tn_value);
+  size_t attributes = tn_round_up(ops + c->op_count * sizeof(tn_op), 8), names = attributes + c->attribute_bytes;
+  size_t bytes = tn_round_up(names + 1, 8);
+  tn_program *program = tn_calloc(1, bytes);
+  if (!program) {
+    tn_fail(error, TN_E_MEMORY, "case %s: out of memory", c->name);
+    return NULL;
+  }
+  uint32_t logits = c->row_count < TN_MAX_LOGITS_ROWS ? c->row_count : TN_MAX_LOGITS_ROWS;
+  *program = (tn_program){.magic = TN_PROGRAM_MAGIC,
+                          .version = TN_PROGRAM_VERSION,
+                          .bytes = (uint32_t)bytes,
+                          .value_count = c->value_count,
+                          .op_count = c->op_count,
+                          .input_count = c->bindings[TN_VALUE_INPUT],
+                          .output_count = c->bindings[TN_VALUE_OUTPUT],
+                          .weight_count = c->bindings[TN_VALUE_WEIGHT],
+                          .state_count = c->bindings[TN_VALUE_STATE],
+                          .attribute_bytes = c->attribute_bytes,
+                          .name_bytes = 1,
+                          .values = (uint32_t)values,
+                          .ops = (uint32_t)ops,
+                          .attributes = (uint32_t)attributes,
+                          .names = (uint32_t)names,
+                          .max_rows = c->row_count,
+                          .max_sequences = c->sequence_count,
+                          .max_logits_rows = logits,
+                          .max_context = longest(c),
+                          .scratch_bytes = c->scratch_bytes};
+  char *base = (char *)program;
+  put_values(c, (tn_value *)(void *)(base + values));
+  memcpy(base + ops, c->ops, c->op_count * sizeof(tn_op));
+  memcpy(base + attributes, c->attributes, c->attribute_bytes);
+  char why[200];
+  if (tn_program_check(program, bytes, why, sizeof why) != TN_OK) {
+    tn_fail(error, TN_E_INTERNAL, "case %s: %s", c->name, why);
+    free(program);
+    return NULL;
+  }
+  return program;
+}

@@ -42,6 +42,11 @@ bool tn_json_fail(tn_json *json, tn_status status, const char *format, ...) {
 static unsigned char next_byte(tn_json *json) {
   if (json->status != TN_OK) return 0;
   const char *at = json->at;
+  if (at < json->end && (unsigned char)*at > ' ') return (unsigned char)*at;
+  for (uint64_t eight; json->end - at >= 8; at += 8) { /* indentation */
+    memcpy(&eight, at, 8);
+    if (eight != UINT64_C(0x2020202020202020)) break;
+  }
   while (at < json->end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) at++;
   json->at = at;
   return at < json->end ? (unsigned char)*at : 0;
@@ -157,10 +162,23 @@ static bool escape(tn_json *json, tn_buf *out) {
   return tn_buf_append(out, bytes, tn_utf8_write(codepoint, bytes));
 }
 
+/* Not 0 if one of eight bytes is a quote, a backslash, a control character or not ASCII. A byte is zero in x exactly if
+ * subtracting one borrows into its highest bit while that bit was clear; what comes before the lowest such byte is
+ * exact. */
+static uint64_t special_bytes(uint64_t eight) {
+  const uint64_t ones = UINT64_C(0x0101010101010101), high = UINT64_C(0x8080808080808080);
+  uint64_t quote = eight ^ ones * '"', backslash = eight ^ ones * '\\';
+  return (eight | (eight - ones * 0x20) | (quote - ones) | (backslash - ones)) & high;
+}
+
 /* Moves json->at over plain characters of a string, up to a quote or backslash. */
 static bool plain_run(tn_json *json) {
   const char *at = json->at, *end = json->end;
   for (;;) {
+    for (uint64_t eight; end - at >= 8; at += 8) {
+      memcpy(&eight, at, 8);
+      if (special_bytes(eight)) break;
+    }
     while (at < end && (unsigned char)(*at - 0x20) < 0x60 && *at != '"' && *at != '\\') at++;
     json->at = at;
     if (at == end) return tn_json_fail(json, TN_E_FORMAT, "a string without end");

@@ -39,7 +39,7 @@ static bool find_byte_ids(tn_bpe *bpe) {
     size_t bytes = bpe->byte_level ? tn_byte_level_character((unsigned char)byte, name)
                                    : (size_t)snprintf(name, sizeof name, "<0x%02X>", byte);
     tn_text text = {name, bytes};
-    bpe->byte_ids[byte] = find_token(bpe, text);
+    bpe->byte_ids[byte] = bpe->byte_level ? find_token(bpe, text) : tn_token_table_find(bpe->table, text);
     if (bpe->byte_level && bpe->byte_ids[byte] < 0 && bpe->unknown == TN_BPE_UNKNOWN_KEEP) {
       bpe->byte_ids[byte] = add_symbol(bpe, text);
       if (bpe->byte_ids[byte] < 0) return false;
@@ -124,9 +124,13 @@ tn_status tn_bpe_add_merge(tn_bpe *bpe, tn_text left, tn_text right, tn_error *e
   if (!whole) return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
   memcpy(whole, left.data, left.bytes);
   memcpy(whole + left.bytes, right.data + prefix, right.bytes - prefix);
-  int32_t merged = merge_symbol(bpe, (tn_text){whole, bytes}, error);
+  /* Lists give the ways to the same token one after the other. */
+  int32_t merged = bpe->last_merged;
+  if (!tn_text_equal(tn_token_table_text(bpe->table, (size_t)merged), (tn_text){whole, bytes}))
+    merged = merge_symbol(bpe, (tn_text){whole, bytes}, error);
   if (whole != small) free(whole);
   if (merged < 0) return error->status;
+  bpe->last_merged = merged;
   if (bpe->pair_count >= bpe->pair_slots / 2 && !grow_pairs(bpe))
     return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
   tn_bpe_pair *pair = find_pair(bpe, left_id, right_id);

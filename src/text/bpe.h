@@ -44,6 +44,7 @@ typedef struct tn_bpe {
   uint8_t joins_marker[32]; /* bit per byte that some token has in front of U+2581 */
   tn_bpe_pair *pairs;
   size_t pair_slots, pair_count, merge_count;
+  int32_t last_merged; /* what the last merge of the list gave */
 } tn_bpe;
 
 /* `merges`: about how many will be added. */

@@ -1,4 +1,5 @@
 /* The `model` of a tokenizer.json: BPE, Unigram, WordPiece and WordLevel. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,96 +27,127 @@ static void take_flag(tn_json *json, bool *target) {
   if (!tn_json_null(json)) tn_json_boolean(json, target);
 }
 
-static tn_status read_fields(model *m, tn_text json_text) {
-  tn_json json;
-  tn_json_init(&json, json_text.data, json_text.bytes, m->error);
-  if (tn_json_object(&json))
-    for (tn_text key; tn_json_key(&json, &key);) {
-      if (tn_text_is(key, "type"))
-        take_string(&json, m, &m->type);
-      else if (tn_text_is(key, "unk_token"))
-        take_string(&json, m, &m->unknown);
-      else if (tn_text_is(key, "continuing_subword_prefix"))
-        take_string(&json, m, &m->prefix);
-      else if (tn_text_is(key, "end_of_word_suffix"))
-        take_string(&json, m, &m->suffix);
-      else if (tn_text_is(key, "byte_fallback"))
-        take_flag(&json, &m->byte_fallback);
-      else if (tn_text_is(key, "fuse_unk"))
-        take_flag(&json, &m->fuse_unknown);
-      else if (tn_text_is(key, "ignore_merges"))
-        take_flag(&json, &m->ignore_merges);
-      else if (tn_text_is(key, "max_input_chars_per_word"))
-        tn_json_integer(&json, &m->longest_word);
-      else if (tn_text_is(key, "unk_id") && !tn_json_null(&json))
-        tn_json_integer(&json, &m->unknown_id);
-      else if (tn_text_is(key, "vocab"))
-        tn_json_skip(&json, &m->vocab);
-      else if (tn_text_is(key, "merges"))
-        tn_json_skip(&json, &m->merges);
-      else if (!tn_text_is(key, "unk_id"))
-        tn_json_skip(&json, NULL);
-    }
-  tn_status status = tn_json_end(&json);
-  if (status != TN_OK || m->type.data) return status;
-  /* Old files leave the type out. */
-  if (m->merges.bytes)
-    m->type = TN_TEXT("BPE");
-  else if (m->vocab.bytes && m->vocab.data[0] == '[')
-    m->type = TN_TEXT("Unigram");
-  else if (m->prefix.data)
-    m->type = TN_TEXT("WordPiece");
-  else
-    m->type = TN_TEXT("WordLevel");
-  return TN_OK;
+/* Old files leave the type out. */
+static tn_text guess_type(const model *m) {
+  if (m->merges.bytes) return TN_TEXT("BPE");
+  if (m->scored) return TN_TEXT("Unigram");
+  return m->prefix.data ? TN_TEXT("WordPiece") : TN_TEXT("WordLevel");
 }
 
 static bool add_token(tn_json *json, model *m, tn_text text, int64_t id, size_t seen) {
-  if (id < 0 || (uint64_t)id > seen + m->vocab.bytes / 4 + GAPS_PER_FILE)
-    return tn_json_fail(json, TN_E_FORMAT, "token id %lld in a vocabulary of %zu bytes", (long long)id, m->vocab.bytes);
+  if (id < 0 || (uint64_t)id > 4 * seen + GAPS_PER_FILE)
+    return tn_json_fail(json, TN_E_FORMAT, "vocab: token id %lld after %zu tokens", (long long)id, seen);
   if (!tn_token_table_set(&m->tokenizer->texts, (size_t)id, text, true))
     return tn_json_fail(json, TN_E_MEMORY, "out of memory for a vocabulary");
   return true;
 }
 
 /* {"text": id, ...} */
-static tn_status read_vocabulary(model *m) {
-  tn_json json;
-  tn_json_init(&json, m->vocab.data, m->vocab.bytes, m->error);
+static void read_vocabulary(tn_json *json, model *m) {
   size_t seen = 0;
   int64_t id;
-  if (tn_json_object(&json))
-    for (tn_text key; tn_json_key(&json, &key); seen++)
-      if (tn_json_integer(&json, &id)) add_token(&json, m, key, id, seen);
-  tn_status status = tn_json_end(&json);
-  return status != TN_OK ? tn_error_prefix(m->error, "vocab"), status : TN_OK;
+  if (tn_json_object(json))
+    for (tn_text key; tn_json_key(json, &key); seen++)
+      if (tn_json_integer(json, &id)) add_token(json, m, key, id, seen);
+}
+
+/* A score as the reference's JSON reader takes it: digits as an integer, then one division or multiplication by a power
+ * of ten. That is rounded twice and may differ from the nearest double in the last bit, which decides between ways to
+ * cut a text whose scores are equal but for that. */
+static double score_of(tn_text digits) {
+  uint64_t value = 0;
+  int64_t exponent = 0;
+  size_t at = digits.bytes && digits.data[0] == '-';
+  bool negative = at, fraction = false, full = false;
+  for (; at < digits.bytes && (digits.data[at] | 0x20) != 'e'; at++) {
+    if (digits.data[at] == '.') {
+      fraction = true;
+      continue;
+    }
+    unsigned digit = (unsigned)(digits.data[at] - '0');
+    full = full || value > (UINT64_MAX - digit) / 10;
+    if (!full) value = value * 10 + digit;
+    exponent += full ? !fraction : -(int64_t)fraction;
+  }
+  if (at < digits.bytes) exponent += strtol(digits.data + at + 1, NULL, 10);
+  double result = (double)value;
+  while (exponent < -308 && result != 0) {
+    result /= 1e308;
+    exponent += 308;
+  }
+  double power = 1;
+  char text[32];
+  snprintf(text, sizeof text, "1e%lld", (long long)(exponent < 0 ? -exponent : exponent));
+  power = strtod(text, NULL);
+  if (result != 0) result = exponent < 0 ? result / power : result * power;
+  return negative ? -result : result;
+}
+
+/* Reads one; it must be a finite number. */
+static bool take_score(tn_json *json, double *score) {
+  tn_text digits;
+  if (tn_json_peek(json) != TN_JSON_NUMBER || !tn_json_skip(json, &digits)) return false;
+  *score = score_of(digits);
+  return *score - *score == 0;
 }
 
 /* [["text", score], ...] */
-static tn_status read_scored_vocabulary(model *m) {
-  tn_json json;
-  tn_json_init(&json, m->vocab.data, m->vocab.bytes, m->error);
-  double *scores = NULL;
-  size_t count = 0, capacity = 0;
+static void read_scored_vocabulary(tn_json *json, model *m) {
+  tn_tokenizer *tokenizer = m->tokenizer;
+  size_t capacity = 0;
   tn_text text;
-  if (tn_json_array(&json))
-    while (tn_json_item(&json)) {
-      double *score = TN_PUSH(scores, count, capacity);
-      if (!score) {
-        tn_json_fail(&json, TN_E_MEMORY, "out of memory for a vocabulary");
-        break;
-      }
-      if (!tn_json_array(&json)) break;
-      if (tn_json_item(&json) && tn_json_string(&json, &text)) add_token(&json, m, text, (int64_t)count - 1, count);
-      if (tn_json_item(&json)) tn_json_number(&json, score);
-      if (tn_json_item(&json)) tn_json_fail(&json, TN_E_FORMAT, "expected a token and its score");
-    }
-  tn_status status = tn_json_end(&json);
-  if (status == TN_OK && m->tokenizer->texts.count != count)
-    status = tn_fail(m->error, TN_E_FORMAT, "expected a token and its score");
-  m->tokenizer->scores = scores;
-  m->scored = count;
-  return status != TN_OK ? tn_error_prefix(m->error, "vocab"), status : TN_OK;
+  if (!tn_json_array(json)) return;
+  while (tn_json_item(json)) {
+    double *score = TN_PUSH(tokenizer->scores, m->scored, capacity);
+    bool whole = score && tn_json_array(json) && tn_json_item(json) && tn_json_string(json, &text) &&
+                 add_token(json, m, text, (int64_t)m->scored - 1, m->scored) && tn_json_item(json) &&
+                 take_score(json, score) && !tn_json_item(json);
+    if (!score) tn_json_fail(json, TN_E_MEMORY, "out of memory for a vocabulary");
+    if (!whole) tn_json_fail(json, TN_E_FORMAT, "vocab[%zu]: a token and its score are expected", m->scored - 1);
+  }
+}
+
+/* Both kinds of vocabulary; given twice it is a fault, for half of one must not mix with half of the other. */
+static void take_vocabulary(tn_json *json, model *m) {
+  if (m->tokenizer->texts.count)
+    tn_json_fail(json, TN_E_FORMAT, "vocab: given twice");
+  else if (tn_json_peek(json) == TN_JSON_ARRAY)
+    read_scored_vocabulary(json, m);
+  else
+    read_vocabulary(json, m);
+}
+
+static void take_field(tn_json *json, model *m, tn_text key) {
+  if (tn_text_is(key, "type"))
+    take_string(json, m, &m->type);
+  else if (tn_text_is(key, "unk_token"))
+    take_string(json, m, &m->unknown);
+  else if (tn_text_is(key, "continuing_subword_prefix"))
+    take_string(json, m, &m->prefix);
+  else if (tn_text_is(key, "end_of_word_suffix"))
+    take_string(json, m, &m->suffix);
+  else if (tn_text_is(key, "byte_fallback"))
+    take_flag(json, &m->byte_fallback);
+  else if (tn_text_is(key, "fuse_unk"))
+    take_flag(json, &m->fuse_unknown);
+  else if (tn_text_is(key, "ignore_merges"))
+    take_flag(json, &m->ignore_merges);
+  else if (tn_text_is(key, "max_input_chars_per_word"))
+    tn_json_integer(json, &m->longest_word);
+  else if (tn_text_is(key, "unk_id"))
+    (void)(tn_json_null(json) || tn_json_integer(json, &m->unknown_id));
+  else if (tn_text_is(key, "vocab"))
+    take_vocabulary(json, m);
+  else
+    tn_json_skip(json, tn_text_is(key, "merges") ? &m->merges : NULL);
+}
+
+void tn_json_model_read(tn_json_model *m, tn_tokenizer *tokenizer, tn_json *json, tn_error *error) {
+  *m = (tn_json_model){.tokenizer = tokenizer, .unknown_id = -1, .longest_word = 100, .error = error};
+  if (!tn_json_object(json)) return;
+  for (tn_text key; tn_json_key(json, &key);) take_field(json, m, key);
+  if (!tokenizer->texts.count) tn_json_fail(json, TN_E_FORMAT, "model: vocab is missing or empty");
+  if (!m->type.data) m->type = guess_type(m);
 }
 
 /* ---- BPE ---- */
@@ -151,19 +183,16 @@ static tn_status read_merges(model *m) {
   tn_buf_init(&left);
   tn_json_init(&json, m->merges.data, m->merges.bytes, m->error);
   tn_status status = TN_OK;
-  if (tn_json_array(&json))
+  if (m->merges.bytes && tn_json_array(&json))
     while (status == TN_OK && tn_json_item(&json)) status = read_merge(m, &json, &left);
   tn_buf_finish(&left);
   tn_status end = tn_json_end(&json);
-  return status != TN_OK ? status : end;
+  return status != TN_OK || !m->merges.bytes ? status : end;
 }
 
 /* The id of the unknown token; -1 if none is named. */
-static tn_status find_unknown(const model *m, int32_t *id) {
-  *id = -1;
-  if (!m->unknown.data) return TN_OK;
-  *id = tn_token_table_find(&m->tokenizer->texts, m->unknown);
-  return TN_OK;
+static int32_t find_unknown(const model *m) {
+  return m->unknown.data ? tn_token_table_find(&m->tokenizer->texts, m->unknown) : -1;
 }
 
 static tn_status build_bpe(model *m) {
@@ -179,9 +208,9 @@ static tn_status build_bpe(model *m) {
   bpe->last_merge_wins = true;
   bpe->word_prefix = m->prefix;
   bpe->word_suffix = m->suffix;
-  tn_status status = find_unknown(m, &bpe->unknown_id);
+  bpe->unknown_id = find_unknown(m);
   bpe->unknown = bpe->unknown_id >= 0 ? TN_BPE_UNKNOWN_UNK : TN_BPE_UNKNOWN_DROP;
-  if (status == TN_OK) status = tn_bpe_prepare(bpe, m->merges.bytes / 24, m->error);
+  tn_status status = tn_bpe_prepare(bpe, tokenizer->vocab_count, m->error);
   return status == TN_OK ? read_merges(m) : status;
 }
 
@@ -220,7 +249,8 @@ static tn_status build_wordpiece(model *m, bool whole_words) {
   tn_tokenizer *tokenizer = m->tokenizer;
   tn_wordpiece *wordpiece = &tokenizer->wordpiece;
   tokenizer->model = TN_MODEL_WORDPIECE;
-  tn_status status = find_unknown(m, &wordpiece->unknown_id);
+  wordpiece->unknown_id = find_unknown(m);
+  tn_status status = TN_OK;
   wordpiece->longest_word = m->longest_word >= 0 ? (size_t)m->longest_word : 0;
   if (whole_words) wordpiece->longest_word = SIZE_MAX;
   tn_text mark = m->prefix.data ? m->prefix : TN_TEXT("##");
@@ -238,25 +268,13 @@ static tn_status build_wordpiece(model *m, bool whole_words) {
   return status;
 }
 
-static bool is_unigram(const model *m) {
-  return tn_text_is(m->type, "Unigram");
-}
-
-tn_status tn_json_model_read(tn_json_model *m, tn_tokenizer *tokenizer, tn_text json, tn_error *error) {
-  *m = (tn_json_model){.tokenizer = tokenizer, .unknown_id = -1, .longest_word = 100, .error = error};
-  tn_status status = read_fields(m, json);
-  if (status != TN_OK) return status;
-  if (!m->vocab.bytes) return tn_fail(error, TN_E_FORMAT, "model: vocab is missing");
-  return is_unigram(m) ? read_scored_vocabulary(m) : read_vocabulary(m);
-}
-
 tn_status tn_json_model_build(tn_json_model *m) {
   tn_text type = m->type;
   if (tn_text_is(type, "BPE")) return build_bpe(m);
   int shown = (int)(type.bytes < 60 ? type.bytes : 60);
   if (m->tokenizer->bpe.byte_level)
     return tn_fail(m->error, TN_E_UNSUPPORTED, "ByteLevel words with a model of type '%.*s'", shown, type.data);
-  if (is_unigram(m)) return build_unigram(m);
+  if (tn_text_is(type, "Unigram")) return build_unigram(m);
   if (tn_text_is(type, "WordPiece")) return build_wordpiece(m, false);
   if (tn_text_is(type, "WordLevel")) return build_wordpiece(m, true);
   return tn_fail(m->error, TN_E_UNSUPPORTED, "model type '%.*s' is not supported", shown, type.data);

@@ -37,15 +37,16 @@ tn_status tn_json_build_postprocessor(tn_tokenizer *tokenizer, const tn_json_par
 typedef struct tn_json_model {
   tn_tokenizer *tokenizer;
   tn_text type, unknown, prefix, suffix; /* in the tokenizer's arena */
-  tn_text vocab, merges;                 /* JSON text */
+  tn_text merges;                        /* JSON text */
   bool byte_fallback, fuse_unknown, ignore_merges;
   int64_t unknown_id, longest_word;
   size_t scored; /* Unigram: ids below this have scores and belong to the model */
   tn_error *error;
 } tn_json_model;
 
-/* Reads the fields, and the vocabulary into the tokenizer's texts. */
-tn_status tn_json_model_read(tn_json_model *model, tn_tokenizer *tokenizer, tn_text json, tn_error *error);
+/* Reads the object that comes next in `json`: its fields, and the vocabulary into the tokenizer's texts. A fault is the
+ * reader's. */
+void tn_json_model_read(tn_json_model *model, tn_tokenizer *tokenizer, tn_json *json, tn_error *error);
 /* Builds the model, once all tokens are known and fixed, and which of them are special. Whether words are bytes is told
  * by tokenizer->bpe.byte_level. */
 tn_status tn_json_model_build(tn_json_model *model);

@@ -1,6 +1,7 @@
 /* Normalizers, pre-tokenizers, decoders and post-processors of a tokenizer.json, as steps of a tokenizer. */
 #include "base/error.h"
 #include "text/json_parts.h"
+#include "text/reference_table.h"
 #include "text/unicode.h"
 
 static tn_status out_of_memory(tn_error *error) {
@@ -32,13 +33,16 @@ static tn_status bert_normalizer(tn_tokenizer *tokenizer, const tn_json_part *pa
   bool lowercase = part->lowercase != 0;
   bool strip = part->strip_accents == TN_UNSET ? lowercase : part->strip_accents;
   tn_status status = TN_OK;
-  if (part->clean_text != 0) status = normal_step(tokenizer, (tn_normal_step){.kind = TN_NORMAL_CLEAN}, error);
+  if (part->clean_text != 0)
+    status = normal_step(tokenizer, (tn_normal_step){.kind = TN_NORMAL_CLEAN, .rules = TN_RULES_BERT}, error);
   if (status == TN_OK && part->handle_chinese_chars != 0)
     status = normal_step(tokenizer, (tn_normal_step){.kind = TN_NORMAL_IDEOGRAPHS}, error);
   if (status == TN_OK && strip) status = form_step(tokenizer, TN_NFD, error);
   if (status == TN_OK && strip)
-    status =
-        normal_step(tokenizer, (tn_normal_step){.kind = TN_NORMAL_REMOVE, .categories = TN_CATEGORY_BIT(TN_MN)}, error);
+    status = normal_step(
+        tokenizer,
+        (tn_normal_step){.kind = TN_NORMAL_REMOVE, .categories = TN_CATEGORY_BIT(TN_MN), .rules = TN_RULES_BERT},
+        error);
   if (status == TN_OK && lowercase)
     status = normal_step(tokenizer, (tn_normal_step){.kind = TN_NORMAL_LOWERCASE}, error);
   return status;
@@ -68,7 +72,9 @@ tn_status tn_json_build_normalizer(tn_tokenizer *tokenizer, const tn_json_part *
         (tn_normal_step){.kind = TN_NORMAL_STRIP, .left = part->strip_left != 0, .right = part->strip_right != 0},
         error);
   if (is(part, "StripAccents"))
-    return normal_step(tokenizer, (tn_normal_step){.kind = TN_NORMAL_REMOVE, .categories = TN_CATEGORIES_M}, error);
+    return normal_step(
+        tokenizer, (tn_normal_step){.kind = TN_NORMAL_REMOVE, .categories = TN_CATEGORIES_M, .rules = TN_RULES_ACCENTS},
+        error);
   if (is(part, "Replace")) return replace_normalizer(tokenizer, part, error);
   if (is(part, "Prepend"))
     return normal_step(tokenizer, (tn_normal_step){.kind = TN_NORMAL_PREPEND, .to = part->prepend}, error);
@@ -86,11 +92,34 @@ tn_status tn_json_build_normalizer(tn_tokenizer *tokenizer, const tn_json_part *
 /* ---- pre-tokenizers ---- */
 
 #define GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define PUNCTUATION_PATTERN "[\\p{P}!-/:-@\\[-`{-~]"
+/* Word characters as Whitespace has them: patterns' \\w has three superscripts and fractions more, and no joiners. */
+#define WORD_CHARACTERS                                                                                           \
+  "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{" \
+  "1f189}"                                                                                                        \
+  "\\x{200c}\\x{200d}"
 
 static tn_status pattern_cut(tn_tokenizer *tokenizer, tn_text pattern, tn_split_behavior behavior, bool invert,
                              tn_error *error) {
   return tn_add_pattern_cut(&tokenizer->pretokenizer, pattern, behavior, invert, error);
+}
+
+/* Punctuation as the pre-tokenizers that look for it know it. */
+static tn_status punctuation_cut(tn_tokenizer *tokenizer, tn_split_behavior behavior, tn_error *error) {
+  tn_buf pattern;
+  tn_buf_init(&pattern);
+  tn_buf_puts(&pattern, "[[\\p{P}!-/:-@\\[-`{-~");
+  for (size_t i = 0; i < tn_bert_more_count; i++)
+    if (tn_unicode_category(tn_bert_more[i][0]) != TN_MC)
+      tn_buf_printf(&pattern, "\\x{%x}-\\x{%x}", (unsigned)tn_bert_more[i][0], (unsigned)tn_bert_more[i][1]);
+  tn_buf_puts(&pattern, "]&&[^");
+  for (size_t i = 0; i < tn_bert_unknown_count; i++)
+    tn_buf_printf(&pattern, "\\x{%x}-\\x{%x}", (unsigned)tn_bert_unknown[i][0], (unsigned)tn_bert_unknown[i][1]);
+  tn_buf_puts(&pattern, "]]");
+  tn_status status = pattern.failed
+                         ? out_of_memory(error)
+                         : pattern_cut(tokenizer, (tn_text){pattern.data, pattern.size}, behavior, false, error);
+  tn_buf_finish(&pattern);
+  return status;
 }
 
 static tn_status behavior_of(const tn_json_part *part, tn_split_behavior *behavior, tn_error *error) {
@@ -145,6 +174,7 @@ static tn_status split_cut(tn_tokenizer *tokenizer, const tn_json_part *part, tn
     if (!cut) return out_of_memory(error);
     cut->categories = TN_CATEGORY_BIT(TN_ND);
     cut->boundary = aya;
+    cut->between = threes;
     return TN_OK;
   }
   return pattern_cut(tokenizer, part->pattern, behavior, invert, error);
@@ -178,18 +208,19 @@ tn_status tn_json_build_pretokenizer(tn_tokenizer *tokenizer, const tn_json_part
   if (is(part, "Digits"))
     return pattern_cut(tokenizer, TN_TEXT("\\p{N}"),
                        part->individual_digits == 1 ? TN_SPLIT_ISOLATED : TN_SPLIT_CONTIGUOUS, false, error);
-  if (is(part, "Whitespace")) return pattern_cut(tokenizer, TN_TEXT("\\w+|[^\\w\\s]+"), TN_SPLIT_REMOVED, true, error);
+  if (is(part, "Whitespace"))
+    return pattern_cut(tokenizer, TN_TEXT("[" WORD_CHARACTERS "]+|[^\\s" WORD_CHARACTERS "]+"), TN_SPLIT_REMOVED, true,
+                       error);
   if (is(part, "WhitespaceSplit")) return pattern_cut(tokenizer, TN_TEXT("\\s+"), TN_SPLIT_REMOVED, false, error);
   if (is(part, "CharDelimiterSplit")) return literal_cut(tokenizer, part->delimiter, TN_SPLIT_REMOVED, false, error);
   if (is(part, "Punctuation")) {
     tn_split_behavior behavior;
     tn_status status = behavior_of(part, &behavior, error);
-    return status == TN_OK ? pattern_cut(tokenizer, TN_TEXT(PUNCTUATION_PATTERN), behavior, false, error) : status;
+    return status == TN_OK ? punctuation_cut(tokenizer, behavior, error) : status;
   }
   if (is(part, "BertPreTokenizer")) {
     tn_status status = pattern_cut(tokenizer, TN_TEXT("\\s+"), TN_SPLIT_REMOVED, false, error);
-    return status == TN_OK ? pattern_cut(tokenizer, TN_TEXT(PUNCTUATION_PATTERN), TN_SPLIT_ISOLATED, false, error)
-                           : status;
+    return status == TN_OK ? punctuation_cut(tokenizer, TN_SPLIT_ISOLATED, error) : status;
   }
   if (is(part, "UnicodeScripts"))
     return tn_add_cut(&tokenizer->pretokenizer, TN_CUT_SCRIPTS) ? TN_OK : out_of_memory(error);

@@ -6,28 +6,37 @@
 #include "base/os.h"
 #include "text/json_parts.h"
 
-/* The top level of the file, as JSON text. */
+/* The top level of the file: the small parts as JSON text, the model read at once. */
 typedef struct sections {
-  tn_text added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model;
+  tn_text added_tokens, normalizer, pre_tokenizer, post_processor, decoder;
+  tn_json_model model;
 } sections;
 
-static tn_status read_sections(sections *out, tn_text file, tn_error *error) {
+static tn_status read_sections(sections *out, tn_tokenizer *tokenizer, tn_text file, tn_error *error) {
   *out = (sections){0};
+  const struct {
+    const char *name;
+    tn_text *target;
+  } texts[] = {{"added_tokens", &out->added_tokens},
+               {"normalizer", &out->normalizer},
+               {"pre_tokenizer", &out->pre_tokenizer},
+               {"post_processor", &out->post_processor},
+               {"decoder", &out->decoder}};
   tn_json json;
   tn_json_init(&json, file.data, file.bytes, error);
   if (tn_json_object(&json))
     for (tn_text key; tn_json_key(&json, &key);) {
-      tn_text ignored, *target = &ignored;
-      if (tn_text_is(key, "added_tokens")) target = &out->added_tokens;
-      if (tn_text_is(key, "normalizer")) target = &out->normalizer;
-      if (tn_text_is(key, "pre_tokenizer")) target = &out->pre_tokenizer;
-      if (tn_text_is(key, "post_processor")) target = &out->post_processor;
-      if (tn_text_is(key, "decoder")) target = &out->decoder;
-      if (tn_text_is(key, "model")) target = &out->model;
+      if (tn_text_is(key, "model")) {
+        tn_json_model_read(&out->model, tokenizer, &json, error);
+        continue;
+      }
+      tn_text *target = NULL;
+      for (size_t i = 0; i < TN_COUNT(texts); i++)
+        if (tn_text_is(key, texts[i].name)) target = texts[i].target;
       tn_json_skip(&json, target);
     }
   tn_status status = tn_json_end(&json);
-  if (status == TN_OK && !out->model.bytes) return tn_fail(error, TN_E_FORMAT, "\"model\" is missing");
+  if (status == TN_OK && !out->model.tokenizer) return tn_fail(error, TN_E_FORMAT, "\"model\" is missing");
   return status;
 }
 
@@ -123,7 +132,10 @@ static tn_status index_added(const added_list *list, tn_tokenizer *tokenizer, tn
   for (size_t i = 0; i < list->count && status == TN_OK; i++) {
     tn_added_token token = list->tokens[i];
     if (!token.text.bytes) continue;
-    if (token.normalized && tokenizer->normalizer.count) status = normalize_text(tokenizer, &token.text, error);
+    if (token.normalized && tokenizer->normalizer.count) {
+      status = normalize_text(tokenizer, &token.text, error);
+      if (!tn_text_equal(token.text, list->tokens[i].text)) tokenizer->flags[token.id] |= TN_FLAG_NORMALIZED;
+    }
     if (status == TN_OK) status = tn_added_tokens_add(&tokenizer->added, &token, error);
   }
   return status;
@@ -237,18 +249,15 @@ static tn_status build_steps(tn_tokenizer *tokenizer, const sections *parts, tn_
 
 tn_status tn_tokenizer_from_json(tn_tokenizer **out, tn_text file, tn_text config, tn_error *error) {
   *out = NULL;
-  sections parts;
-  tn_status status = read_sections(&parts, file, error);
-  if (status != TN_OK) return status;
   tn_tokenizer *tokenizer = tn_tokenizer_new();
   if (!tokenizer) return tn_fail(error, TN_E_MEMORY, "out of memory for a tokenizer");
+  sections parts;
   added_list added = {0};
-  tn_json_model model;
-  status = build_steps(tokenizer, &parts, error);
-  if (status == TN_OK) status = tn_json_model_read(&model, tokenizer, parts.model, error);
+  tn_status status = read_sections(&parts, tokenizer, file, error);
+  if (status == TN_OK) status = build_steps(tokenizer, &parts, error);
   if (status == TN_OK) status = read_added(&added, tokenizer, parts.added_tokens, error);
   if (status == TN_OK) status = place_added(&added, tokenizer, error);
-  if (status == TN_OK) status = tn_json_model_build(&model);
+  if (status == TN_OK) status = tn_json_model_build(&parts.model);
   if (status == TN_OK) status = index_added(&added, tokenizer, error);
   if (status == TN_OK) status = check_around(tokenizer, &tokenizer->before, error);
   if (status == TN_OK) status = check_around(tokenizer, &tokenizer->after, error);

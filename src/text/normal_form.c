@@ -5,6 +5,7 @@
 #include <utf8proc.h>
 
 #include "base/utf8.h"
+#include "text/reference_table.h"
 
 /* Combining characters and all that composes with a character before it begin here. */
 #define FIRST_JOINING 0x300u
@@ -81,8 +82,10 @@ bool tn_normal_form_append(tn_normal_form form, tn_text text, tn_buf *out) {
       points = grown;
     }
     int boundary = 0;
-    utf8proc_ssize_t got = utf8proc_decompose_char((utf8proc_int32_t)codepoint, points + count, 32,
-                                                   (utf8proc_option_t)(UTF8PROC_DECOMPOSE | compat), &boundary);
+    bool known = !compat || !tn_in_ranges(tn_forms_unknown, tn_forms_unknown_count, codepoint);
+    utf8proc_ssize_t got =
+        utf8proc_decompose_char((utf8proc_int32_t)codepoint, points + count, 32,
+                                (utf8proc_option_t)(known ? UTF8PROC_DECOMPOSE | compat : 0), &boundary);
     if (got < 0 || got > 32) goto fail;
     count += (size_t)got;
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "text/reference_table.h"
 #include "text/unicode.h"
 
 void tn_marked_text_finish(tn_marked_text *marked) {
@@ -84,18 +85,36 @@ static uint32_t nmt(uint32_t c) {
   return c;
 }
 
-static uint32_t clean(uint32_t c) {
+static bool unknown_to_bert(uint32_t c) {
+  return tn_in_ranges(tn_bert_unknown, tn_bert_unknown_count, c);
+}
+
+static bool is_removed(const tn_normal_step *step, uint32_t c) {
+  bool is = tn_unicode_is(c, step->categories);
+  switch (step->rules) {
+    case TN_RULES_BERT:
+      if (is) return !unknown_to_bert(c);
+      return tn_unicode_category(c) == TN_MC && tn_in_ranges(tn_bert_more, tn_bert_more_count, c);
+    case TN_RULES_ACCENTS:
+      if (is) return !tn_in_ranges(tn_accents_unknown, tn_accents_unknown_count, c);
+      return tn_in_ranges(tn_accents_more, tn_accents_more_count, c);
+    default: return is;
+  }
+}
+
+static uint32_t clean(const tn_normal_step *step, uint32_t c) {
+  const uint32_t controls = TN_CATEGORY_BIT(TN_CC) | TN_CATEGORY_BIT(TN_CF) | TN_CATEGORY_BIT(TN_CO);
   if (c == '\t' || c == '\n' || c == '\r') return ' ';
-  if (c == 0 || c == 0xfffd || tn_unicode_is(c, TN_CATEGORIES_C)) return REMOVED;
+  if (c == 0 || c == 0xfffd) return REMOVED;
+  if (tn_unicode_is(c, controls) && !(step->rules == TN_RULES_BERT && unknown_to_bert(c))) return REMOVED;
   return tn_unicode_space(c) ? ' ' : c;
 }
 
 static uint32_t map_character(const tn_normal_step *step, uint32_t c) {
   switch (step->kind) {
-    case TN_NORMAL_LOWERCASE:
-      return c < 0x80 ? (c >= 'A' && c <= 'Z' ? c + 32 : c) : (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
-    case TN_NORMAL_REMOVE: return c >= 0x80 && tn_unicode_is(c, step->categories) ? REMOVED : c;
-    case TN_NORMAL_CLEAN: return clean(c);
+    case TN_NORMAL_LOWERCASE: return tn_unicode_lowercase(c);
+    case TN_NORMAL_REMOVE: return c >= 0x80 && is_removed(step, c) ? REMOVED : c;
+    case TN_NORMAL_CLEAN: return clean(step, c);
     case TN_NORMAL_NMT: return nmt(c);
     default: return c;
   }

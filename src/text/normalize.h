@@ -24,7 +24,7 @@ typedef enum tn_normal_kind {
   TN_NORMAL_FORM, /* form */
   TN_NORMAL_LOWERCASE,
   TN_NORMAL_STRIP,      /* white space at the left, the right */
-  TN_NORMAL_REMOVE,     /* characters of `categories` */
+  TN_NORMAL_REMOVE,     /* characters of `categories`, as `rules` has them */
   TN_NORMAL_REPLACE,    /* from (or pattern) by to */
   TN_NORMAL_PREPEND,    /* to, unless the text is empty */
   TN_NORMAL_CLEAN,      /* BERT: controls go, white space becomes a blank */
@@ -34,11 +34,15 @@ typedef enum tn_normal_kind {
   TN_NORMAL_WORDS       /* SentencePiece unigram: `to` in front of words, runs of blanks become one if `merge` */
 } tn_normal_kind;
 
+/* Whose idea of the categories counts: ours, or that of the steps a vocabulary was made with (reference_table.h). */
+typedef enum tn_category_rules { TN_RULES_OWN, TN_RULES_BERT, TN_RULES_ACCENTS } tn_category_rules;
+
 typedef struct tn_normal_step {
   tn_normal_kind kind;
   tn_normal_form form;
   bool left, right, by_cluster, merge, prefix;
   uint32_t categories;
+  tn_category_rules rules;
   tn_text from, to; /* in the normalizer's arena */
   tn_pattern *pattern;
   tn_charsmap *map;

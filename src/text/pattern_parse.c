@@ -151,8 +151,6 @@ static void take_property(parser *p, bool negative, tn_char_set *set) {
     tn_char_set_add_script(&named, (unsigned)script);
   else if (tn_text_is(name, "Any"))
     tn_char_set_add(&named, 0, 0x10ffff);
-  else if (tn_text_is(name, "Alphabetic") || tn_text_is(name, "Alpha"))
-    tn_char_set_add_categories(&named, TN_CATEGORIES_L | TN_CATEGORY_BIT(TN_NL));
   else if (tn_text_is(name, "White_Space") || tn_text_is(name, "Space"))
     tn_char_set_add_space(&named);
   else
@@ -219,17 +217,17 @@ static bool take_posix(parser *p, tn_char_set *set) {
   static const struct {
     const char *name;
     uint32_t categories;
-  } table[] = {{"alpha", TN_CATEGORIES_L | TN_CATEGORY_BIT(TN_NL)},
-               {"digit", TN_CATEGORY_BIT(TN_ND)},
-               {"alnum", TN_CATEGORIES_L | TN_CATEGORY_BIT(TN_NL) | TN_CATEGORY_BIT(TN_ND)},
-               {"upper", TN_CATEGORY_BIT(TN_LU)},
-               {"lower", TN_CATEGORY_BIT(TN_LL)},
-               {"punct", TN_CATEGORIES_P},
+  } table[] = {{"digit", TN_CATEGORY_BIT(TN_ND)},
+               {"punct", TN_CATEGORIES_P | TN_CATEGORIES_S},
                {"cntrl", TN_CATEGORY_BIT(TN_CC)},
                {"space", 0},
                {"word", 0}};
-  if (!next_is(p, ":")) return false;
-  size_t start = p->at++;
+  size_t start = p->at, close = start + 1;
+  while (close < p->source.bytes && p->source.data[close] != ':' && p->source.data[close] != ']') close++;
+  if (!next_is(p, ":") || close + 1 >= p->source.bytes || p->source.data[close] != ':' ||
+      p->source.data[close + 1] != ']')
+    return false;
+  p->at++;
   bool negative = take(p, "^");
   for (size_t i = 0; i < TN_COUNT(table); i++) {
     if (!take(p, table[i].name)) continue;
@@ -241,15 +239,14 @@ static bool take_posix(parser *p, tn_char_set *set) {
       tn_char_set_add_word(&named);
     else
       tn_char_set_add_categories(&named, table[i].categories);
-    if (strcmp(table[i].name, "punct") == 0)
-      for (const char *c = "$+<=>^`|~"; *c; c++) tn_char_set_add(&named, (uint32_t)*c, (uint32_t)*c);
     if (negative) tn_char_set_invert(&named);
     tn_char_set_add_set(set, &named);
     tn_char_set_finish(&named);
     return true;
   }
   p->at = start;
-  return false;
+  /* The others mean properties that aren't in the tables (Alphabetic, Uppercase, ...). */
+  return fault(p, TN_E_UNSUPPORTED, "unsupported class in [: :]");
 }
 
 static void take_class(parser *p, unsigned depth, tn_char_set *set);

@@ -25,12 +25,16 @@
 #define BLOOM " ?[^(\\s|.,!?…。，、।۔،)]+"
 /* A run of blanks at the end of a piece; the look-behind keeps it from being tried at each blank of every run. */
 #define BLANKS_AT_END "(?<!\\s)\\s+\\z"
-#define LATIN_GREEK_CYRILLIC                                                                                                                                                                                                   \
-  "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-"                                             \
-  "Ὅὐ-"                                                                                                                                                                                                                    \
-  "ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼι"                                                                                                                                                                                         \
-  "ῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-" \
-  "𐑏𐒰-"                                                                                                                                                                                                                  \
+#define LATIN_GREEK_CYRILLIC                                                                                                                                                                                    \
+  "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-"                                            \
+  "Ἕἠ-"                                                                                                                                                                                                     \
+  "ὅὈ-"                                                                                                                                                                                                     \
+  "Ὅὐ-"                                                                                                                                                                                                     \
+  "ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼι"                                                                                                                                                                          \
+  "ῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-" \
+  "Ｚａ-"                                                                                                                                                                                                     \
+  "ｚ𐐀-"                                                                                                                                                                                                    \
+  "𐑏𐒰-"                                                                                                                                                                                                   \
   "𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+"
 #define ASIAN_SCRIPTS \
   "[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+"
@@ -95,7 +99,7 @@ static const entry entries[] = {
                    "\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"}}},
     {"granite-embed-multi-97m ", {.patterns = {GPT4O}, .ignore_merges = true}},
     {"tiny_aya cohere2moe ", {.patterns = {"aya-digits", GPT4O}}},
-    {"superbpe ", {.patterns = {"\\p{N}+", "digits"}}},
+    {"superbpe ", {.patterns = {"\\p{N}+", "between-digits"}}},
     {"bailingmoe bailingmoe2 llada-moe ",
      {.patterns = {"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" WORD "|\\p{N}|" OTHERS "|\\s*[\\r\\n]|" BLANKS}}},
     {"seed-coder ", {.patterns = {ENDINGS "|" WORD "|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" LINES_BLANKS}}},

@@ -232,46 +232,68 @@ static bool cut_by_script(tn_text text, tn_word word, tn_words *out) {
     bytes = tn_utf8_step(text.data + at, word.end - at, &c);
     int script = deciding_script(c, &names);
     if (script < 0) continue;
-    if (last != -2 && script != last) {
-      if (!add_word(out, start, at)) return false;
-      start = at;
+    if (script != last) {
+      if (last != -2 && !add_word(out, start, at)) return false;
+      start = at; /* blanks in front of everything belong to nothing */
     }
     last = script;
   }
-  return add_word(out, start, word.end);
+  return last == -2 || add_word(out, start, word.end);
 }
 
-/* Cuts a run of `digits` digits that begins at `*at`, one to three in front, then threes. */
-static bool cut_run(tn_text text, size_t *at, size_t digits, tn_words *out) {
+/* Passes a run of `digits` digits that begins at `*at` and cuts in front of each group of three that counts from its
+ * end. `*start` is where the piece begins that isn't put out yet. */
+static bool cut_run(tn_text text, size_t *at, size_t digits, size_t *start, tn_words *out) {
   uint32_t c;
-  size_t start = *at;
   for (; digits > 0; digits--) {
+    if (digits % 3 == 0) {
+      if (!add_word(out, *start, *at)) return false;
+      *start = *at;
+    }
     *at += tn_utf8_step(text.data + *at, text.bytes - *at, &c);
-    if ((digits - 1) % 3 != 0) continue;
-    if (!add_word(out, start, *at)) return false;
-    start = *at;
   }
   return true;
+}
+
+/* The number of digits at `at`, the byte behind them, and whether a word character follows. */
+static size_t count_digits(const tn_cut *cut, tn_text text, size_t at, size_t end, size_t *behind, bool *followed) {
+  size_t digits = 0;
+  uint32_t c;
+  *followed = false;
+  while (at < end) {
+    size_t bytes = tn_utf8_step(text.data + at, end - at, &c);
+    if (!tn_unicode_is(c, cut->categories)) {
+      *followed = tn_unicode_pattern_word(c);
+      break;
+    }
+    at += bytes;
+    digits++;
+  }
+  *behind = at;
+  return digits;
 }
 
 static bool cut_digits(const tn_cut *cut, tn_text text, tn_word word, tn_words *out) {
   size_t start = word.start;
   uint32_t c;
-  for (size_t at = word.start, bytes; at < word.end; at += bytes) {
-    size_t digits = 0, end = at;
-    bool follows = false; /* a word character */
-    for (bytes = 0; end < word.end; end += bytes, digits++) {
-      bytes = tn_utf8_step(text.data + end, word.end - end, &c);
-      if (tn_unicode_is(c, cut->categories)) continue;
-      follows = tn_unicode_word(c);
-      break;
-    }
-    if (digits && !(cut->boundary && follows)) {
-      if (!add_word(out, start, at) || !cut_run(text, &at, digits, out)) return false;
-      start = at;
-      bytes = 0;
-    } else if (digits) {
-      bytes = end - at;
+  for (size_t at = word.start; at < word.end;) {
+    size_t behind;
+    bool followed;
+    size_t digits = count_digits(cut, text, at, word.end, &behind, &followed);
+    if (digits == 0) {
+      at += tn_utf8_step(text.data + at, word.end - at, &c);
+    } else if (cut->boundary && followed) {
+      at = behind;
+    } else {
+      if (!cut->between) { /* the run's first group stands for itself, as does its last */
+        if (!add_word(out, start, at)) return false;
+        start = at;
+      }
+      if (!cut_run(text, &at, digits, &start, out)) return false;
+      if (!cut->between) {
+        if (!add_word(out, start, at)) return false;
+        start = at;
+      }
     }
   }
   return add_word(out, start, word.end);

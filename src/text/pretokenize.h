@@ -33,15 +33,16 @@ typedef enum tn_cut_kind {
                           `first_only`);    a cut in front of each mark if `split` */
   TN_CUT_LENGTH,       /* every `length` characters */
   TN_CUT_SCRIPTS,      /* where the script changes; Hiragana and Katakana count as Han */
-  TN_CUT_DIGIT_TRIPLES /* runs of digits, in groups of three from the right; `boundary`: only if no word character
-                          follows */
+  TN_CUT_DIGIT_TRIPLES /* runs of digits, in groups of three from the right. `boundary`: only if no word character
+                          follows; `between`: what is around the run stays with its first and last group, unless that is
+                          whole */
 } tn_cut_kind;
 
 typedef struct tn_cut {
   tn_cut_kind kind;
   tn_pattern *pattern;
   tn_split_behavior behavior;
-  bool invert, prefix, first_only, split, boundary;
+  bool invert, prefix, first_only, split, boundary, between;
   uint32_t categories; /* what a digit is */
   tn_text mark;        /* in the arena */
   size_t length;

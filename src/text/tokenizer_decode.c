@@ -6,6 +6,9 @@
 static bool append_token(const tn_tokenizer *tokenizer, int32_t id, bool first, tn_buf work[2], tn_buf *out) {
   bool plain = tokenizer->flags[id] & TN_FLAG_PLAIN;
   tn_text text = tn_token_table_text(&tokenizer->texts, (size_t)id);
+  if (tokenizer->flags[id] & TN_FLAG_NORMALIZED)
+    for (size_t i = 0; i < tokenizer->added.count; i++)
+      if (tokenizer->added.tokens[i].id == id) text = tokenizer->added.tokens[i].text;
   return tn_decode_token(&tokenizer->decode, text, plain, first, work, out);
 }
 

@@ -1,6 +1,7 @@
 #include "text/unicode.h"
 
 #include "base/memory.h"
+#include "text/reference_table.h"
 #include "text/unicode_table.h"
 
 /* The last entry of a table sorted by its high bits whose first codepoint is at most `codepoint`. */
@@ -28,13 +29,26 @@ bool tn_unicode_word(uint32_t c) {
   if (c < 0x80) return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   uint32_t bits =
       TN_CATEGORIES_L | TN_CATEGORIES_M | TN_CATEGORY_BIT(TN_ND) | TN_CATEGORY_BIT(TN_NL) | TN_CATEGORY_BIT(TN_PC);
-  return tn_unicode_is(c, bits) || (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
-         (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
+  return tn_unicode_is(c, bits) || c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) ||
+         (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
 }
 
-bool tn_unicode_punctuation(uint32_t c) {
-  if (c < 0x80) return c > ' ' && c < 0x7f && !tn_unicode_is(c, TN_CATEGORIES_L | TN_CATEGORIES_N);
-  return tn_unicode_is(c, TN_CATEGORIES_P);
+bool tn_unicode_pattern_word(uint32_t c) {
+  if (c == 0x200c || c == 0x200d) return false;
+  return tn_unicode_word(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || (c >= 0xbc && c <= 0xbe);
+}
+
+uint32_t tn_unicode_lowercase(uint32_t c) {
+  if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
+  size_t low = 0, high = tn_lowercase_count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (tn_lowercase[middle][0] < c)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < tn_lowercase_count && tn_lowercase[low][0] == c ? tn_lowercase[low][1] : c;
 }
 
 bool tn_unicode_bert_ideograph(uint32_t c) {

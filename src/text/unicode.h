@@ -60,10 +60,12 @@ static inline bool tn_unicode_is(uint32_t codepoint, uint32_t categories) {
 
 /* The property White_Space. */
 bool tn_unicode_space(uint32_t codepoint);
-/* What regular expressions call \w: letters, marks, decimal digits, connectors and the other alphabetic characters. */
+/* Word characters: letters, marks, decimal digits, connectors, the other alphabetic characters and the two joiners. */
 bool tn_unicode_word(uint32_t codepoint);
-/* Categories P and the ASCII symbols. */
-bool tn_unicode_punctuation(uint32_t codepoint);
+/* What patterns call \w: without the joiners, but with the superscripts and fractions of Latin-1. */
+bool tn_unicode_pattern_word(uint32_t codepoint);
+/* The lower case of a character where that is one character; else itself. */
+uint32_t tn_unicode_lowercase(uint32_t codepoint);
 /* The ideographs that BERT puts spaces around (the gap at U+2B820 is the reference's). */
 bool tn_unicode_bert_ideograph(uint32_t codepoint);
 /* The index of its script in the generated table. */

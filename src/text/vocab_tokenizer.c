@@ -109,12 +109,13 @@ static tn_status sentencepiece_decoding(tn_tokenizer *tokenizer, tn_error *error
 }
 
 static tn_status add_pre_cut(tn_tokenizer *tokenizer, const char *pattern, tn_error *error) {
-  bool aya = strcmp(pattern, "aya-digits") == 0;
-  if (!aya && strcmp(pattern, "digits") != 0)
+  bool aya = strcmp(pattern, "aya-digits") == 0, between = strcmp(pattern, "between-digits") == 0;
+  if (!aya && !between && strcmp(pattern, "digits") != 0)
     return tn_add_pattern_cut(&tokenizer->pretokenizer, tn_text_of(pattern), TN_SPLIT_ISOLATED, false, error);
   tn_cut *cut = tn_add_cut(&tokenizer->pretokenizer, TN_CUT_DIGIT_TRIPLES);
   if (!cut) return out_of_memory(error);
-  cut->categories = aya ? TN_CATEGORY_BIT(TN_ND) : TN_CATEGORIES_N;
+  cut->between = between;
+  cut->categories = aya || between ? TN_CATEGORY_BIT(TN_ND) : TN_CATEGORIES_N;
   cut->boundary = aya;
   return TN_OK;
 }

@@ -49,6 +49,9 @@ bool tn_byte_level_bytes(tn_text text, tn_buf *out) {
   return true;
 }
 
+/* What the steps may make of one token: replacements could double it again and again. */
+#define MAX_TOKEN_BYTES ((size_t)1 << 22)
+
 /* ---- steps on one token: data[0, size) is the token, changed in place ---- */
 
 static bool starts_with(const tn_buf *token, size_t at, tn_text prefix) {
@@ -144,6 +147,7 @@ static void run_step(const tn_decode_step *step, bool first, tn_buf *token, tn_b
 bool tn_decode_token(const tn_decode_steps *steps, tn_text text, bool plain, bool first, tn_buf work[2], tn_buf *out) {
   if (plain) return tn_buf_append(out, text.data, text.bytes);
   tn_buf *token = &work[0], *spare = &work[1];
+  token->limit = spare->limit = MAX_TOKEN_BYTES;
   tn_buf_clear(token);
   tn_buf_append(token, text.data, text.bytes);
   tn_buf_reserve(spare, 0);

@@ -135,6 +135,7 @@ tn_status tn_tokenizer_encode(const tn_tokenizer *tokenizer, const tn_span *span
   tn_status status = TN_OK;
   if (!join(spans, count, &text, &trust, &view) || ((flags & TN_ENCODE_BOS) && !add_all(ids, &tokenizer->before)))
     status = out_of_memory(&e, (tn_text){NULL, text.size});
+  e.run.bytes = view.text.bytes;
   if (view.text.bytes >= CACHE_FROM_BYTES) tn_bpe_work_use_cache(&e.bpe);
   if (status == TN_OK) status = encode_text(&e, view);
   if (status == TN_OK && (flags & TN_ENCODE_EOS) && !add_all(ids, &tokenizer->after))

@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 
+#define MAX_PARTS 64 /* of one list: files have a handful */
+
 static void keep_string(tn_json *json, tn_arena *arena, tn_text *target) {
   tn_text text;
   bool failed = false;
@@ -108,24 +110,28 @@ tn_status tn_json_part_read(tn_json_part *part, tn_text json_text, tn_arena *are
 }
 
 static tn_status build_parts(tn_tokenizer *tokenizer, tn_text json_text, tn_json_build build, unsigned depth,
-                             tn_error *error) {
+                             unsigned *built, tn_error *error) {
   if (!json_text.bytes || json_text.data[0] == 'n') return TN_OK; /* null */
   if (depth == TN_JSON_DEPTH) return tn_fail(error, TN_E_LIMIT, "Sequences nested more than %d deep", TN_JSON_DEPTH);
   tn_json_part part;
   tn_status status = tn_json_part_read(&part, json_text, &tokenizer->arena, error);
   if (status != TN_OK) return status;
-  if (!tn_text_is(part.type, "Sequence")) return build(tokenizer, &part, error);
+  if (!tn_text_is(part.type, "Sequence")) {
+    if (++*built > MAX_PARTS) return tn_fail(error, TN_E_LIMIT, "more than %d steps in one list", MAX_PARTS);
+    return build(tokenizer, &part, error);
+  }
   tn_json json;
   tn_json_init(&json, part.children.data, part.children.bytes, error);
   if (tn_json_array(&json))
     while (status == TN_OK && tn_json_item(&json)) {
       tn_text child;
-      if (tn_json_skip(&json, &child)) status = build_parts(tokenizer, child, build, depth + 1, error);
+      if (tn_json_skip(&json, &child)) status = build_parts(tokenizer, child, build, depth + 1, built, error);
     }
   tn_status end = tn_json_end(&json);
   return status != TN_OK ? status : end;
 }
 
 tn_status tn_json_parts_build(tn_tokenizer *tokenizer, tn_text json, tn_json_build build, tn_error *error) {
-  return build_parts(tokenizer, json, build, 0, error);
+  unsigned built = 0;
+  return build_parts(tokenizer, json, build, 0, &built, error);
 }

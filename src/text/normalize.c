@@ -110,8 +110,17 @@ static uint32_t clean(const tn_normal_step *step, uint32_t c) {
   return tn_unicode_space(c) ? ' ' : c;
 }
 
+static uint32_t base_of(uint32_t c) {
+  utf8proc_int32_t parts[32];
+  int boundary = 0;
+  if (c < 0x80) return c;
+  utf8proc_ssize_t count = utf8proc_decompose_char((utf8proc_int32_t)c, parts, 32, UTF8PROC_DECOMPOSE, &boundary);
+  return count > 0 && count <= 32 ? (uint32_t)parts[0] : c;
+}
+
 static uint32_t map_character(const tn_normal_step *step, uint32_t c) {
   switch (step->kind) {
+    case TN_NORMAL_BASE: return base_of(c);
     case TN_NORMAL_LOWERCASE: return tn_unicode_lowercase(c);
     case TN_NORMAL_REMOVE: return c >= 0x80 && is_removed(step, c) ? REMOVED : c;
     case TN_NORMAL_CLEAN: return clean(step, c);
@@ -185,7 +194,9 @@ static tn_status replace_pattern(step_io *io, tn_error *error) {
   tn_text text = input(io);
   tn_buf kinds;
   tn_buf_init(&kinds);
-  tn_status status = tn_pattern_kinds(io->step->pattern, text, &kinds) ? TN_OK : TN_E_MEMORY;
+  tn_status status = TN_OK;
+  if (!tn_pattern_kinds(io->step->pattern, text, &kinds))
+    status = tn_fail(error, TN_E_MEMORY, "out of memory for a text of %zu bytes", text.bytes);
   size_t from = 0, at = 0, copied = 0, character = 0; /* `at` is the byte of `character` */
   while (status == TN_OK && from <= kinds.size) {
     bool found;
@@ -299,17 +310,19 @@ static tn_status run_step(step_io *io, tn_error *error) {
 
 tn_status tn_normalize(const tn_normalizer *normalizer, tn_pattern_run *run, tn_marked_text *marked,
                        tn_marked_text *spare, tn_error *error) {
+  size_t limit = marked->text.size * TN_NORMAL_MAX_GROWTH + TN_NORMAL_MAX_EXTRA;
   for (size_t i = 0; i < normalizer->count; i++) {
     tn_buf_clear(&spare->text);
     tn_buf_clear(&spare->trust);
     spare->mixed = marked->mixed;
     spare->trusted = marked->trusted;
+    spare->text.limit = limit;
     tn_buf_reserve(&spare->text, marked->text.size); /* so that data is never NULL */
     step_io io = {&normalizer->steps[i], marked, spare, run};
     tn_status status = run_step(&io, error);
-    if (status == TN_OK && (spare->text.failed || spare->trust.failed)) status = TN_E_MEMORY;
-    if (status == TN_E_MEMORY)
-      return tn_fail(error, status, "out of memory for a text of %zu bytes", marked->text.size);
+    if (status == TN_OK && (spare->text.failed || spare->trust.failed))
+      status = tn_fail(error, spare->text.size >= limit / 2 ? TN_E_LIMIT : TN_E_MEMORY,
+                       "normalizing a text makes it larger than %zu bytes, or memory is out", limit);
     if (status != TN_OK) return status;
     tn_marked_text swap = *marked;
     *marked = *spare;

@@ -22,6 +22,7 @@ void tn_marked_text_finish(tn_marked_text *marked);
 
 typedef enum tn_normal_kind {
   TN_NORMAL_FORM, /* form */
+  TN_NORMAL_BASE, /* each character becomes the first of its canonical decomposition */
   TN_NORMAL_LOWERCASE,
   TN_NORMAL_STRIP,      /* white space at the left, the right */
   TN_NORMAL_REMOVE,     /* characters of `categories`, as `rules` has them */
@@ -56,7 +57,12 @@ typedef struct tn_normalizer {
 
 void tn_normalizer_finish(tn_normalizer *normalizer);
 
-/* Runs all steps on `marked`; `spare` is working memory. An error is out of memory or a pattern's limit. */
+/* A text may grow by this much through all steps: a list of replacements could double it again and again. */
+#define TN_NORMAL_MAX_GROWTH 64
+#define TN_NORMAL_MAX_EXTRA ((size_t)1 << 20) /* bytes, on top */
+
+/* Runs all steps on `marked`; `spare` is working memory. TN_E_LIMIT: grows too much, or a pattern's limit; TN_E_MEMORY.
+ */
 tn_status tn_normalize(const tn_normalizer *normalizer, tn_pattern_run *run, tn_marked_text *marked,
                        tn_marked_text *spare, tn_error *error);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/os.h"
 #include "base/utf8.h"
 #include "text/pattern_parse.h"
 
@@ -143,7 +144,8 @@ static void put_class(tn_buf *text, const kind_table *table, unsigned s) {
 static tn_status compile_bytes(tn_pattern *pattern, const tn_buf *text, tn_text source, tn_error *error) {
   int number;
   size_t offset;
-  uint32_t options = PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C;
+  uint32_t options =
+      PCRE2_USE_OFFSET_LIMIT | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C;
   pattern->code = pcre2_compile((PCRE2_SPTR)text->data, text->size, options, &number, &offset, NULL);
   if (!pattern->code) {
     char message[160];
@@ -233,10 +235,33 @@ void tn_pattern_run_finish(tn_pattern_run *run) {
 #define STEPS_PER_CHARACTER 20u
 #define JIT_STACK_BYTES ((size_t)64 << 20)
 
+/* Places that one call tries to match at; between calls the clock is looked at. */
+#define PLACES_PER_CALL 4096u
+#define CALLS_PER_LOOK 256u
+#define NS_AT_LEAST UINT64_C(5000000000)
+#define NS_PER_BYTE UINT64_C(2000) /* a usual pattern takes some tens */
+
 static bool prepare(tn_pattern_run *run) {
   if (!run->data) run->data = pcre2_match_data_create(1, NULL);
   if (!run->context) run->context = pcre2_match_context_create(NULL);
   return run->data && run->context;
+}
+
+static bool out_of_time(tn_pattern_run *run) {
+  uint64_t now = tn_clock_ns();
+  if (!run->deadline) run->deadline = now + NS_AT_LEAST + NS_PER_BYTE * run->bytes;
+  return now > run->deadline;
+}
+
+/* One call of PCRE2; with a larger stack, again, if the first was too small. */
+static int match(const tn_pattern *pattern, tn_pattern_run *run, const char *kinds, size_t count, size_t from) {
+  if (!pattern->jit) return pcre2_match(pattern->code, (PCRE2_SPTR)kinds, count, from, 0, run->data, run->context);
+  int result = pcre2_jit_match(pattern->code, (PCRE2_SPTR)kinds, count, from, 0, run->data, run->context);
+  if (result != PCRE2_ERROR_JIT_STACKLIMIT || run->stack) return result;
+  run->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES, NULL);
+  if (!run->stack) return PCRE2_ERROR_NOMEMORY;
+  pcre2_jit_stack_assign(run->context, NULL, run->stack);
+  return pcre2_jit_match(pattern->code, (PCRE2_SPTR)kinds, count, from, 0, run->data, run->context);
 }
 
 tn_status tn_pattern_find(const tn_pattern *pattern, tn_pattern_run *run, const char *kinds, size_t count, size_t from,
@@ -245,25 +270,24 @@ tn_status tn_pattern_find(const tn_pattern *pattern, tn_pattern_run *run, const 
   if (!prepare(run)) return tn_fail(error, TN_E_MEMORY, "pattern: out of memory");
   uint64_t steps = STEPS_AT_LEAST + (uint64_t)STEPS_PER_CHARACTER * count;
   pcre2_set_match_limit(run->context, steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
-  for (;;) {
-    int result = pattern->jit
-                     ? pcre2_jit_match(pattern->code, (PCRE2_SPTR)kinds, count, from, 0, run->data, run->context)
-                     : pcre2_match(pattern->code, (PCRE2_SPTR)kinds, count, from, 0, run->data, run->context);
+  for (; from <= count; from += PLACES_PER_CALL + 1) {
+    pcre2_set_offset_limit(run->context, from + PLACES_PER_CALL);
+    int result = match(pattern, run, kinds, count, from);
     if (result >= 0) {
       const PCRE2_SIZE *range = pcre2_get_ovector_pointer(run->data);
       *found = true;
       *start = range[0];
       *end = range[1];
-      return TN_OK;
-    }
-    if (result == PCRE2_ERROR_NOMATCH) return TN_OK;
-    if (result != PCRE2_ERROR_JIT_STACKLIMIT || run->stack) {
+    } else if (result != PCRE2_ERROR_NOMATCH) {
       char message[160];
       pcre2_get_error_message(result, (PCRE2_UCHAR *)message, sizeof message);
-      return tn_fail(error, TN_E_LIMIT, "pattern: %s on a text of %zu characters", message, count);
+      return tn_fail(error, result == PCRE2_ERROR_NOMEMORY ? TN_E_MEMORY : TN_E_LIMIT,
+                     "pattern: %s on a text of %zu characters", message, count);
     }
-    run->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES, NULL); /* the machine stack was too small */
-    if (!run->stack) return tn_fail(error, TN_E_MEMORY, "pattern: out of memory");
-    pcre2_jit_stack_assign(run->context, NULL, run->stack);
+    bool look = ++run->calls % CALLS_PER_LOOK == 0 || (!*found && count > PLACES_PER_CALL);
+    if (look && out_of_time(run))
+      return tn_fail(error, TN_E_LIMIT, "pattern: takes too long on a text of %zu characters", count);
+    if (*found) break;
   }
+  return TN_OK;
 }

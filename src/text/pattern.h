@@ -28,8 +28,11 @@ void tn_pattern_free(tn_pattern *pattern);
  * False when memory is out. */
 bool tn_pattern_kinds(const tn_pattern *pattern, tn_text text, tn_buf *kinds);
 
-/* What one thread needs to run patterns: start with a zeroed one. */
+/* What one thread needs to run patterns on one text: start with a zeroed one, set `bytes`. */
 typedef struct tn_pattern_run {
+  size_t bytes;      /* of the whole text: how much time it may take */
+  uint64_t deadline; /* of tn_clock_ns; 0: not looked at the clock yet */
+  unsigned calls;
   struct pcre2_real_match_data_8 *data;
   struct pcre2_real_match_context_8 *context;
   struct pcre2_real_jit_stack_8 *stack;
@@ -37,7 +40,8 @@ typedef struct tn_pattern_run {
 void tn_pattern_run_finish(tn_pattern_run *run);
 
 /* The first match in kinds[0, count) that starts at `from` or later. *found tells whether there is one, at
- * [*start, *end). TN_E_LIMIT when the pattern needs too many steps there, TN_E_MEMORY. */
+ * [*start, *end). TN_E_LIMIT when the pattern needs too many steps there, or the
+ * run too much time in all (a pattern may be quadratic in ways that no count of steps sees); TN_E_MEMORY. */
 tn_status tn_pattern_find(const tn_pattern *pattern, tn_pattern_run *run, const char *kinds, size_t count, size_t from,
                           bool *found, size_t *start, size_t *end, tn_error *error);
 

@@ -8,7 +8,7 @@
 #include "text/char_set.h"
 
 #define TN_PATTERN_MAX_SETS 256
-#define TN_PATTERN_MAX_BYTES 65536 /* of source */
+#define TN_PATTERN_MAX_BYTES 16384 /* of source */
 #define TN_PATTERN_MAX_DEPTH 60    /* groups and classes */
 
 /* `syntax` is text for PCRE2, or "" and the part is one character out of sets[set]. */

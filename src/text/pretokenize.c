@@ -180,6 +180,7 @@ static bool add_metaspace_word(const tn_cut *cut, tn_pretokenizer_work *work, tn
 
 static bool rebuild(const tn_cut *cut, tn_pretokenizer_work *work, tn_text text, bool at_start) {
   tn_buf_clear(&work->spare);
+  work->spare.limit = INT32_MAX; /* words are numbered in 32 bits */
   for (size_t i = 0; i < work->words.count; i++) {
     tn_text word = {text.data + work->words.words[i].start, work->words.words[i].end - work->words.words[i].start};
     size_t start = work->spare.size;

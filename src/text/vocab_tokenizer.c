@@ -223,6 +223,7 @@ static tn_status build_unigram(tn_tokenizer *tokenizer, const tn_vocab *vocab, t
   return sentencepiece_decoding(tokenizer, error);
 }
 
+/* BERT's steps as GGUF's readers have them: accents go by keeping the base of each character. */
 static tn_status bert_steps(tn_tokenizer *tokenizer, const tn_vocab *vocab, tn_error *error) {
   bool lowercase = flag(vocab->lowercase, true), strip = flag(vocab->strip_accents, lowercase);
   tn_normalizer *normalizer = &tokenizer->normalizer;
@@ -230,8 +231,7 @@ static tn_status bert_steps(tn_tokenizer *tokenizer, const tn_vocab *vocab, tn_e
   if (!tn_add_normal_step(normalizer, TN_NORMAL_CLEAN) || !tn_add_normal_step(normalizer, TN_NORMAL_IDEOGRAPHS))
     return out_of_memory(error);
   if (strip) {
-    if (!(step = tn_add_normal_step(normalizer, TN_NORMAL_FORM))) return out_of_memory(error);
-    step->form = TN_NFD;
+    if (!tn_add_normal_step(normalizer, TN_NORMAL_BASE)) return out_of_memory(error);
     if (!(step = tn_add_normal_step(normalizer, TN_NORMAL_REMOVE))) return out_of_memory(error);
     step->categories = TN_CATEGORIES_M;
   }

@@ -201,6 +201,19 @@ typedef struct tn_moe_linear_attributes {
                           y = g / (1 + exp(-alpha g)) * (v + 1), whatever `activation` says */
 } tn_moe_linear_attributes;
 
+typedef struct tn_short_conv_attributes {
+  uint32_t size;
+  uint32_t taps; /* rows that a sum runs over, at least 2 */
+  uint32_t activation;
+} tn_short_conv_attributes;
+typedef struct tn_delta_rule_attributes {
+  uint32_t size;
+  uint32_t key_heads, value_heads; /* a multiple of key_heads */
+  uint32_t key_dim, value_dim;
+  uint32_t tiled; /* value head h uses key head h % key_heads; else h / (value_heads / key_heads) */
+  float epsilon;  /* q and k are divided by sqrt(sum of squares + epsilon) */
+} tn_delta_rule_attributes;
+
 /* ---- programs: what a device runs ------------------------------------------------------------------------------
  * One block of bytes, little endian, 8-byte aligned, no pointers: the same bytes are handed to `prepare`, sent to
  * a remote core, and stored in a file. tn_program at its start, the arrays at the offsets it names. */
@@ -228,7 +241,7 @@ typedef struct tn_value {
   uint8_t rank;  /* 1..4 */
   uint8_t reserved;
   int32_t dims[4]; /* slowest first; a negative number is symbolic. A state: kv heads, key dim, value dim, slots of a
-                      page */
+                      page; a recurrent state has rank 3: heads, key dim, value dim */
   uint32_t index;  /* inputs, outputs, weights, states: which binding */
   uint32_t name;   /* offset of a zero-terminated name in the names */
   uint64_t offset; /* scratch: byte offset in the arena, planned for the maxima */
@@ -269,7 +282,7 @@ typedef struct tn_row {
 typedef struct tn_sequence {
   uint32_t first_row, row_count;
   uint32_t kv_length;               /* slots filled before this step */
-  uint32_t state_read, state_write; /* slots of recurrent states */
+  uint32_t state_read, state_write; /* slots of recurrent states; nothing is read where kv_length is 0 */
   uint32_t adapter;                 /* reserved, 0 */
   uint32_t pages[TN_MAX_GROUPS];    /* per group: where its page table begins in tn_batch.pages */
 } tn_sequence;
@@ -355,7 +368,8 @@ typedef struct tn_state_desc {
   uint32_t size;
   uint32_t dtype; /* f32, f16, ... of the KV values */
   uint32_t kv_heads, key_dim, value_dim;
-  uint32_t slots; /* of a page: TN_PAGE_SLOTS */
+  uint32_t slots; /* of a page: TN_PAGE_SLOTS; 0: a recurrent state, a matrix [key_dim, value_dim] for each head, and a
+                     "page" is all of one slot */
 } tn_state_desc;
 
 typedef struct tn_state_layout {

@@ -7,7 +7,7 @@ tn_status tn_kv_init(tn_kv *kv, tn_runner *runner, const tn_kv_options *options,
   if (!options) options = &defaults;
   *kv = (tn_kv){.runner = runner, .info = *tn_runner_describe(runner)};
   tn_status status = tn_pages_create(kv->info.group_count, kv->info.pages, &kv->pages, error);
-  if (status == TN_OK && options->prefix_cache)
+  if (status == TN_OK && options->prefix_cache && !kv->info.state_slots)
     status = tn_prefix_create(kv->pages, options->hash_mask, &kv->prefix, error);
   if (status != TN_OK) tn_kv_finish(kv);
   return status;

@@ -17,7 +17,8 @@ typedef struct tn_kv {
   tn_runner *runner;
   tn_runner_info info; /* a copy: the runner may lose its own with the device */
   tn_pages *pages;
-  tn_prefix *prefix; /* NULL: no prefix cache */
+  tn_prefix *prefix;     /* NULL: no prefix cache */
+  uint32_t states_given; /* slots of recurrent states that ledgers have */
 } tn_kv;
 
 typedef struct tn_kv_options {
@@ -27,7 +28,8 @@ typedef struct tn_kv_options {
 #define TN_KV_OPTIONS \
   { true, UINT64_MAX }
 
-/* `runner` must outlive it. `options` NULL: the defaults. */
+/* `runner` must outlive it. `options` NULL: the defaults. A model with recurrent states has no prefix cache: its pages
+ * without the state that belongs to them are worth nothing. */
 tn_status tn_kv_init(tn_kv *kv, tn_runner *runner, const tn_kv_options *options, tn_error *error);
 /* All ledgers must be gone or empty. */
 void tn_kv_finish(tn_kv *kv);

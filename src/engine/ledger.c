@@ -20,6 +20,14 @@ tn_status tn_ledger_init(tn_ledger *ledger, tn_kv *kv, uint32_t capacity, tn_err
     ledger->tables[g] = tn_calloc(pages, sizeof *ledger->tables[g]);
     complete = complete && ledger->tables[g];
   }
+  if (complete && kv->info.state_slots) {
+    if (kv->info.state_slots - kv->states_given < 2) {
+      tn_ledger_finish(ledger);
+      return tn_fail(error, TN_E_LIMIT, "no recurrent state left: the runner has %u slots", kv->info.state_slots);
+    }
+    ledger->state_read = kv->states_given++;
+    ledger->state_write = kv->states_given++;
+  }
   if (complete) return TN_OK;
   tn_ledger_finish(ledger);
   return tn_fail(error, TN_E_MEMORY, "no memory for the ledger of a sequence of %u tokens", capacity);
@@ -96,7 +104,7 @@ uint32_t tn_ledger_attach(tn_ledger *ledger, tn_salt *salt, const int32_t *token
 
 void tn_ledger_fork(const tn_ledger *from, tn_ledger *to) {
   assert(from->kv == to->kv && to->length == 0 && to->page_count == 0 && to->capacity >= from->length);
-  assert(from->page_count == tn_pages_of(from->length));
+  assert(from->page_count == tn_pages_of(from->length) && !from->kv->info.state_slots);
   tn_salt *salt = tn_salt_hold(from->salt);
   tn_salt_release(to->salt);
   to->salt = salt;
@@ -216,8 +224,17 @@ void tn_ledger_commit(tn_ledger *ledger, const int32_t *tokens, uint32_t count) 
   free_behind_windows(ledger);
 }
 
+void tn_ledger_keep_states(tn_ledger *ledger) {
+  uint32_t state = ledger->state_read;
+  ledger->state_read = ledger->state_write;
+  ledger->state_write = state;
+}
+
 tn_status tn_ledger_truncate(tn_ledger *ledger, uint32_t length, tn_error *error) {
   assert(length <= ledger->length);
+  if (ledger->kv->info.state_slots && length > 0 && length < ledger->length)
+    return tn_fail(error, TN_E_LIMIT, "can't go back from %u to %u tokens: the recurrent state has gone on",
+                   ledger->length, length);
   for (uint32_t g = 0; g < group_count(ledger) && length > 0; g++)
     if (tn_kv_first_page(ledger->kv->info.groups[g].window, length) < ledger->freed[g])
       return tn_fail(error, TN_E_LIMIT, "can't go back from %u to %u tokens: the window's pages are gone",

@@ -27,6 +27,9 @@ static tn_status check_batch(const tn_runner *runner, const tn_batch *batch, tn_
   for (uint32_t s = 0; s < batch->sequence_count; s++) {
     const tn_sequence *sequence = batch->sequences + s;
     uint32_t pages = (sequence->kv_length + sequence->row_count + TN_PAGE_SLOTS - 1) / TN_PAGE_SLOTS;
+    if (info->state_slots && (sequence->state_read >= info->state_slots || sequence->state_write >= info->state_slots))
+      return tn_fail(error, TN_E_INVALID, "batch: sequence %u: state slots %u and %u of %u", s, sequence->state_read,
+                     sequence->state_write, info->state_slots);
     for (uint32_t g = 0; g < info->group_count; g++) {
       if (sequence->pages[g] > batch->page_count || pages > batch->page_count - sequence->pages[g])
         return tn_fail(error, TN_E_INVALID, "batch: sequence %u: its page table lies outside", s);
@@ -124,7 +127,8 @@ tn_status tn_runner_copy_page(tn_runner *runner, uint32_t group, uint32_t from, 
     const runner_part *part = runner->parts + p;
     uint32_t device = part->partition->device;
     for (uint32_t i = 0; i < part->partition->program->state_count; i++) {
-      if (runner->graph->values[part->partition->states[i]].group != group) continue;
+      const tn_graph_value *value = runner->graph->values + part->partition->states[i];
+      if (value->rank != 4 || value->group != group) continue;
       const tn_binding *state = part->states + i;
       uint64_t page = state->bytes / runner->info.pages;
       tn_status status =

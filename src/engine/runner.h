@@ -27,6 +27,7 @@ typedef struct tn_runner_options {
   uint32_t pages;          /* of every group, before kv_bytes cuts them */
   uint64_t kv_bytes;       /* most memory for KV: pages = min(pages, kv_bytes / the sum of page_bytes over the groups);
                               0: no limit. TN_E_LIMIT with both numbers if not even one page fits */
+  uint32_t state_slots;    /* of recurrent states, where the model has any; 0: two for each sequence */
   bool plan_only;          /* plan and count, take no memory: such a runner can only be described */
   /* Called after each graph pass where not NULL. */
   void (*observe)(void *context, const char *pass, const struct tn_graph *graph);
@@ -40,6 +41,8 @@ typedef struct tn_runner_group {
 } tn_runner_group;
 
 typedef struct tn_runner_info {
+  uint32_t state_slots; /* of recurrent states: state_read and state_write are below it; 0: the model has none */
+  uint64_t state_bytes; /* of one slot over all layers */
   uint32_t vocabulary;
   uint32_t max_rows, max_sequences, max_logits_rows, max_context;
   uint32_t pages; /* of every group, after the cut */

@@ -144,13 +144,35 @@ static tn_status pack_weights(tn_runner *runner, uint32_t device, tn_error *erro
 
 /* ---- states ---- */
 
+#define UNPLACED UINT64_MAX
+
 static tn_state_desc state_desc(const tn_graph_value *value) {
   return (tn_state_desc){.size = sizeof(tn_state_desc),
                          .dtype = value->dtype,
                          .kv_heads = (uint32_t)value->dims[0],
                          .key_dim = (uint32_t)value->dims[1],
                          .value_dim = (uint32_t)value->dims[2],
-                         .slots = TN_PAGE_SLOTS};
+                         .slots = value->rank == 3 ? 0 : TN_PAGE_SLOTS};
+}
+
+/* Bytes of a page (a slot, of a recurrent one) of a state, asked from its device once. */
+static tn_status size_state(tn_runner *runner, uint32_t device, tn_ref state, uint64_t *all_groups, tn_error *error) {
+  tn_runner_info *info = &runner->info;
+  const tn_graph_value *value = runner->graph->values + state;
+  const tn_state_desc desc = state_desc(value);
+  tn_state_layout layout = {.size = sizeof layout};
+  if (runner->states[state].bytes) return TN_OK;
+  tn_status status = tn_device_state_layout(opened_of(runner, device), &desc, &layout, error);
+  if (status != TN_OK) return status;
+  runner->states[state] = (tn_binding){NULL, UNPLACED, layout.page_bytes};
+  if (!desc.slots) {
+    info->state_slots = runner->options.state_slots ? runner->options.state_slots : 2 * runner->options.max_sequences;
+    info->state_bytes += layout.page_bytes;
+    return TN_OK;
+  }
+  info->groups[value->group].page_bytes += layout.page_bytes;
+  *all_groups += layout.page_bytes;
+  return TN_OK;
 }
 
 /* Bytes of a page of every state, summed by group, and from them how many pages fit. */
@@ -160,15 +182,8 @@ static tn_status size_pages(tn_runner *runner, tn_error *error) {
   for (size_t p = 0; p < runner->plan.partition_count; p++) {
     const tn_partition *partition = runner->plan.partitions + p;
     for (uint32_t i = 0; i < partition->program->state_count; i++) {
-      const tn_graph_value *value = runner->graph->values + partition->states[i];
-      const tn_state_desc desc = state_desc(value);
-      tn_state_layout layout = {.size = sizeof layout};
-      uint32_t device = partition->device;
-      tn_status status = tn_device_state_layout(opened_of(runner, device), &desc, &layout, error);
+      tn_status status = size_state(runner, partition->device, partition->states[i], &all_groups, error);
       if (status != TN_OK) return status;
-      runner->states[partition->states[i]].bytes = layout.page_bytes;
-      info->groups[value->group].page_bytes += layout.page_bytes;
-      all_groups += layout.page_bytes;
     }
   }
   info->pages = runner->options.pages;
@@ -191,8 +206,10 @@ static tn_status allocate_states(tn_runner *runner, tn_error *error) {
       const tn_partition *partition = runner->plan.partitions + p;
       for (uint32_t i = 0; partition->device == device && i < partition->program->state_count; i++) {
         tn_binding *state = runner->states + partition->states[i];
+        if (state->offset != UNPLACED) continue; /* in several programs */
         state->offset = total;
-        state->bytes *= runner->info.pages;
+        bool recurs = runner->graph->values[partition->states[i]].rank == 3;
+        state->bytes *= recurs ? runner->info.state_slots : runner->info.pages;
         total += tn_round_up(state->bytes, 256);
       }
     }

@@ -70,7 +70,11 @@ tn_status tn_step_add(tn_step *step, tn_ledger *ledger, const int32_t *tokens, u
                                           .first_logits = first_logits,
                                           .logits_before = batch->logits_count};
   tn_sequence *sequence = &step->sequences[number];
-  *sequence = (tn_sequence){.first_row = batch->row_count, .row_count = count, .kv_length = ledger->length};
+  *sequence = (tn_sequence){.first_row = batch->row_count,
+                            .row_count = count,
+                            .kv_length = ledger->length,
+                            .state_read = ledger->state_read,
+                            .state_write = ledger->state_write};
   append_tables(step, ledger, sequence);
   for (uint32_t i = 0; i < count; i++) {
     int32_t position = (int32_t)(ledger->length + i);
@@ -109,7 +113,9 @@ void tn_step_commit(tn_step *step, uint32_t entry) {
 void tn_step_commit_part(tn_step *step, uint32_t entry, uint32_t count) {
   tn_step_entry *of = &step->entries[entry];
   assert(of->ledger && count <= of->count);
+  assert(count == of->count || !step->kv->info.state_slots); /* a recurrent state has taken all rows in */
   tn_ledger_commit(of->ledger, of->tokens, count);
+  tn_ledger_keep_states(of->ledger);
   of->ledger = NULL;
 }
 

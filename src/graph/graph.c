@@ -126,6 +126,18 @@ tn_ref tn_graph_kv(tn_graph *graph, const char *name, uint32_t group, uint32_t k
   return ref;
 }
 
+tn_ref tn_graph_recurrent(tn_graph *graph, const char *name, uint32_t heads, uint32_t key_dim, uint32_t value_dim) {
+  tn_ref ref;
+  tn_graph_value *value = new_value(graph, name, &ref);
+  if (!value) return ref;
+  value->kind = TN_VALUE_STATE;
+  value->dtype = TN_F32;
+  value->rank = 3;
+  const uint32_t dims[] = {heads, key_dim, value_dim};
+  for (int d = 0; d < 3; d++) value->dims[d] = (int32_t)dims[d];
+  return ref;
+}
+
 tn_ref tn_graph_scratch(tn_graph *graph, uint32_t dtype, int32_t rows, int32_t cols, const char *name) {
   tn_ref ref;
   tn_graph_value *value = new_value(graph, name, &ref);

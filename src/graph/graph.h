@@ -79,6 +79,8 @@ uint32_t tn_graph_group_of(tn_graph *graph, uint32_t window);
 /* The KV pages of one layer. */
 tn_ref tn_graph_kv(tn_graph *graph, const char *name, uint32_t group, uint32_t kv_heads, uint32_t key_dim,
                    uint32_t value_dim);
+/* The memory of one recurrent layer: a matrix [key_dim, value_dim] in f32 for each head. */
+tn_ref tn_graph_recurrent(tn_graph *graph, const char *name, uint32_t heads, uint32_t key_dim, uint32_t value_dim);
 /* A computed value; used by passes and by the builder below. */
 tn_ref tn_graph_scratch(tn_graph *graph, uint32_t dtype, int32_t rows, int32_t cols, const char *name);
 
@@ -109,6 +111,11 @@ tn_ref tn_moe_route(tn_graph *graph, tn_ref scores, tn_ref bias, tn_ref expert_s
 tn_ref tn_moe_linear(tn_graph *graph, tn_ref x, tn_ref weight, tn_ref experts, tn_ref bias,
                      const tn_moe_linear_attributes *attributes);
 tn_ref tn_moe_combine(tn_graph *graph, tn_ref y, tn_ref weights);
+tn_ref tn_concat(tn_graph *graph, const tn_ref *parts, uint32_t count);
+/* Recurrent layers; the states' sizes say the rest. */
+tn_ref tn_short_conv(tn_graph *graph, tn_ref x, tn_ref weight, tn_ref state, tn_activation activation);
+tn_ref tn_delta_rule(tn_graph *graph, tn_ref qkv, tn_ref a, tn_ref b, tn_ref decay, tn_ref dt, tn_ref state,
+                     const tn_delta_rule_attributes *attributes);
 /* Names the result: logits [R, vocabulary]. */
 void tn_graph_set_logits(tn_graph *graph, tn_ref logits);
 

@@ -165,3 +165,22 @@ tn_ref tn_moe_combine(tn_graph *graph, tn_ref y, tn_ref weights) {
   return finish(graph, APPEND(graph, TN_OP_MOE_COMBINE, a, y, weights), rows_of(graph, y),
                 used ? cols_of(graph, y) / used : 0);
 }
+
+tn_ref tn_concat(tn_graph *graph, const tn_ref *parts, uint32_t count) {
+  tn_no_attributes a = {sizeof a};
+  uint32_t cols = 0;
+  for (uint32_t i = 0; i < count; i++) cols += cols_of(graph, parts[i]);
+  return finish(graph, append(graph, TN_OP_CONCAT, &a, sizeof a, parts, count), rows_of(graph, parts[0]), cols);
+}
+
+tn_ref tn_short_conv(tn_graph *graph, tn_ref x, tn_ref weight, tn_ref state, tn_activation activation) {
+  if (graph->error.status != TN_OK) return TN_NO_VALUE;
+  tn_short_conv_attributes a = {sizeof a, (uint32_t)graph->values[state].dims[1] + 1, activation};
+  return finish(graph, APPEND(graph, TN_OP_SHORT_CONV, a, x, weight, state), TN_DIM_T, cols_of(graph, x));
+}
+
+tn_ref tn_delta_rule(tn_graph *graph, tn_ref qkv, tn_ref a, tn_ref b, tn_ref decay, tn_ref dt, tn_ref state,
+                     const tn_delta_rule_attributes *attributes) {
+  return finish(graph, APPEND(graph, TN_OP_DELTA_RULE, *attributes, qkv, a, b, decay, dt, state), TN_DIM_T,
+                attributes->value_heads * attributes->value_dim);
+}

@@ -103,6 +103,17 @@ static void print_attributes(const tn_graph_op *op, tn_buf *out) {
       if (m->limit > 0) tn_buf_printf(out, " limit=%g alpha=%g", (double)m->limit, (double)m->alpha);
       break;
     }
+    case TN_OP_SHORT_CONV: {
+      const tn_short_conv_attributes *c = a;
+      tn_buf_printf(out, " taps=%u", c->taps);
+      if (c->activation) tn_buf_printf(out, " activation=%s", activation_names[c->activation]);
+      break;
+    }
+    case TN_OP_DELTA_RULE: {
+      const tn_delta_rule_attributes *d = a;
+      tn_buf_printf(out, " heads=%u/%u%s", d->value_heads, d->key_heads, d->tiled ? " tiled" : "");
+      break;
+    }
     default: break;
   }
 }

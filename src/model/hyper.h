@@ -55,10 +55,11 @@ typedef struct tn_expert_hyper {
 
 typedef struct tn_hyper {
   uint32_t layers;
-  uint32_t context;    /* positions the model was made for */
-  uint32_t width;      /* of the residual stream */
-  uint32_t vocabulary; /* rows of the embedding */
-  uint32_t ffn;        /* width of the feed-forward block */
+  uint32_t draft_layers; /* behind the layers, for drafts: their tensors may be there and are not used */
+  uint32_t context;      /* positions the model was made for */
+  uint32_t width;        /* of the residual stream */
+  uint32_t vocabulary;   /* rows of the embedding */
+  uint32_t ffn;          /* width of the feed-forward block */
   uint32_t heads, kv_heads;
   uint32_t key_dim, value_dim; /* of one head */
   bool varied;                 /* set before tn_hyper_read_common: heads and widths may differ from layer to layer */

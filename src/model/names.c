@@ -29,6 +29,7 @@ static const tn_tensor_name common[] = {
     {"blk.#.ffn_up_exps", "layers.#.mlp.experts.%.up_proj", 0},
     {"blk.#.ffn_down_exps", "layers.#.mlp.experts.%.down_proj", 0},
     {"blk.#.ffn_gate_exps.weight", "layers.#.mlp.experts.gate_up_proj", TN_FORM_GATE_UP},
+    {"blk.#.ffn_up_exps.weight", "layers.#.mlp.experts.gate_up_proj", TN_FORM_GATE_UP},
     {"blk.#.ffn_down_exps.weight", "layers.#.mlp.experts.down_proj", 0},
     {"blk.#.ffn_gate_shexp", "layers.#.mlp.shared_expert.gate_proj", 0},
     {"blk.#.ffn_up_shexp", "layers.#.mlp.shared_expert.up_proj", 0},

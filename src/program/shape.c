@@ -296,6 +296,45 @@ static bool tn_shape_moe_combine(rule_call *call) {
   return true;
 }
 
+/* A recurrent state of `heads` matrices. */
+static bool is_recurrent(const tn_value_desc *state, int64_t heads, int64_t key_dim, int64_t value_dim) {
+  return state->kind == TN_VALUE_STATE && is_float(state) && state->rank == 3 && state->dims[0] == heads &&
+         state->dims[1] == key_dim && state->dims[2] == value_dim;
+}
+
+static bool tn_shape_short_conv(rule_call *call) {
+  const tn_short_conv_attributes *a = call->query->attributes;
+  if (!elementwise(call)) return false;
+  int64_t channels = call->in[0].dims[1];
+  if (call->in[0].dims[0] != TN_DIM_T) return refuse(call, "x must have T rows");
+  if (a->taps < 2 || a->taps > 64 || a->activation > TN_ACTIVATION_TANH) return refuse(call, "taps must be 2 .. 64");
+  if (!is_weight(&call->in[1]) || call->in[1].rank != 1 || call->in[1].dims[0] != channels * a->taps)
+    return refuse(call, "W must be a weight [channels * taps]");
+  if (!is_recurrent(&call->in[2], 1, (int64_t)a->taps - 1, channels))
+    return refuse(call, "the state must be f32 [1, taps - 1, channels]");
+  return true;
+}
+
+static bool tn_shape_delta_rule(rule_call *call) {
+  const tn_delta_rule_attributes *a = call->query->attributes;
+  if (!a->key_heads || !a->value_heads || a->value_heads % a->key_heads || !a->key_dim || !a->value_dim ||
+      a->value_heads > 4096 || a->key_dim > 4096 || a->value_dim > 4096 || a->tiled > 1 || !(a->epsilon >= 0))
+    return refuse(call, "heads or dims out of range");
+  int64_t key_width = (int64_t)a->key_heads * a->key_dim, value_width = (int64_t)a->value_heads * a->value_dim;
+  const int64_t widths[] = {2 * key_width + value_width, a->value_heads, a->value_heads};
+  for (uint32_t i = 0; i < 3; i++)
+    if (!is_rows(&call->in[i]) || call->in[i].dims[0] != TN_DIM_T || call->in[i].dims[1] != widths[i])
+      return refuse(call, "qkv, a and b must be f32 [T, ..] of the heads' widths");
+  for (uint32_t i = 3; i < 5; i++)
+    if (!is_vector(&call->in[i], (int32_t)a->value_heads))
+      return refuse(call, "A and dt must be weights [value heads]");
+  if (!is_recurrent(&call->in[5], a->value_heads, a->key_dim, a->value_dim))
+    return refuse(call, "the state must be f32 [value heads, key dim, value dim]");
+  if (!is_rows(&call->out[0]) || call->out[0].dims[0] != TN_DIM_T || call->out[0].dims[1] != value_width)
+    return refuse(call, "output must be f32 [T, value heads * value dim]");
+  return true;
+}
+
 static bool check_values(rule_call *call, const tn_op_info *info) {
   const tn_op_query *query = call->query;
   if (query->input_count < info->min_inputs || query->input_count > info->max_inputs)

@@ -54,6 +54,19 @@ static tn_status check_table(tn_device *device, const tn_batch *batch, const tn_
   return TN_OK;
 }
 
+/* The slots of recurrent states that an op will touch must be the state's. */
+static tn_status check_slots(const tn_executable *e, const tn_execution *x, const tn_op *op) {
+  uint32_t state = (tn_program_values(e->program) + op->inputs[op->opcode == TN_OP_SHORT_CONV ? 2 : 5])->index;
+  uint64_t slots = x->states[state].bytes / e->page_bytes[state];
+  for (uint32_t s = 0; s < x->batch->sequence_count; s++) {
+    const tn_sequence *q = &x->batch->sequences[s];
+    if (q->state_read >= slots || q->state_write >= slots)
+      return tn_cpu_fail(e->device, TN_E_INVALID, "state slots %u and %u: the state has %llu", q->state_read,
+                         q->state_write, (unsigned long long)slots);
+  }
+  return TN_OK;
+}
+
 static tn_status check_pages(const tn_executable *e, const tn_execution *x) {
   const tn_value *values = tn_program_values(e->program);
   for (uint32_t i = 0; i < e->program->op_count; i++) {
@@ -66,6 +79,10 @@ static tn_status check_pages(const tn_executable *e, const tn_execution *x) {
     } else if (op->opcode == TN_OP_KV_WRITE) {
       const tn_kv_write_attributes *a = attributes;
       group = a->group, window = 1, state = values[op->inputs[2]].index;
+    } else if (op->opcode == TN_OP_SHORT_CONV || op->opcode == TN_OP_DELTA_RULE) {
+      tn_status status = check_slots(e, x, op);
+      if (status != TN_OK) return status;
+      continue;
     } else {
       continue;
     }

@@ -7,6 +7,7 @@
 
 tn_status tn_cpu_state_layout(tn_device *device, const tn_state_desc *desc, tn_state_layout *layout) {
   tn_page page;
+  if (!desc->slots) return tn_plain_state_layout(desc, layout);
   if (!tn_page_of(&page, desc->dtype, desc->kv_heads, desc->key_dim, desc->value_dim) || desc->slots != TN_PAGE_SLOTS)
     return tn_cpu_fail(device, TN_E_UNSUPPORTED, "no pages of dtype %u, %u heads of %u and %u, %u slots", desc->dtype,
                        desc->kv_heads, desc->key_dim, desc->value_dim, desc->slots);
@@ -30,7 +31,7 @@ tn_status tn_cpu_supports(tn_device *device, const tn_op_query *query) {
     bool experts = query->opcode == TN_OP_MOE_LINEAR && i == 1;
     if (in->kind == TN_VALUE_WEIGHT)
       known = tn_cpu_layout_kind(in->dtype) != TN_LAYOUT_NONE && (in->rank <= 2 || experts);
-    if (in->kind == TN_VALUE_STATE)
+    if (in->kind == TN_VALUE_STATE && in->rank == 4)
       known = tn_page_of(&page, in->dtype, (uint32_t)in->dims[0], (uint32_t)in->dims[1], (uint32_t)in->dims[2]) &&
               in->dims[3] == (int32_t)TN_PAGE_SLOTS;
     if (!known) return tn_cpu_fail(device, TN_E_UNSUPPORTED, "%s: input %u of dtype %u", info->name, i, in->dtype);
@@ -104,6 +105,10 @@ static tn_status check_values(tn_executable *e, const tn_weight_binding *weights
       if (!same) return tn_cpu_fail(e->device, TN_E_INVALID, "weight %u is bound with another type or shape", v->index);
     }
     if (v->kind != TN_VALUE_STATE) continue;
+    if (v->rank == 3) {
+      e->page_bytes[v->index] = (uint64_t)v->dims[0] * (uint64_t)v->dims[1] * (uint64_t)v->dims[2] * sizeof(float);
+      continue;
+    }
     if (!tn_page_of(&page, v->dtype, (uint32_t)v->dims[0], (uint32_t)v->dims[1], (uint32_t)v->dims[2]))
       return tn_cpu_fail(e->device, TN_E_UNSUPPORTED, "state %u has no page", v->index);
     e->page_bytes[v->index] = page.bytes;

@@ -191,6 +191,19 @@ static tn_status check_table(tn_device *device, const tn_batch *batch, uint32_t 
   return TN_OK;
 }
 
+/* The slots of recurrent states that an op will touch must be the state's. */
+static tn_status check_slots(const tn_executable *e, const tn_execution *x, const tn_op *op) {
+  uint32_t state = (tn_program_values(e->program) + op->inputs[op->opcode == TN_OP_SHORT_CONV ? 2 : 5])->index;
+  uint64_t slots = x->states[state].bytes / e->page_bytes[state];
+  for (uint32_t s = 0; s < x->batch->sequence_count; s++) {
+    const tn_sequence *q = &x->batch->sequences[s];
+    if (q->state_read >= slots || q->state_write >= slots)
+      return tn_reference_fail(e->device, TN_E_INVALID, "state slots %u and %u: the state has %llu", q->state_read,
+                               q->state_write, (unsigned long long)slots);
+  }
+  return TN_OK;
+}
+
 /* Every page that kv_write and attention ops will touch must be one of the state's. */
 static tn_status check_pages(const tn_executable *e, const tn_execution *x) {
   const tn_batch *batch = x->batch;
@@ -200,6 +213,9 @@ static tn_status check_pages(const tn_executable *e, const tn_execution *x) {
     const void *attributes = tn_program_attributes(e->program, op);
     const tn_attention_attributes *attention = op->opcode == TN_OP_ATTENTION ? attributes : NULL;
     const tn_kv_write_attributes *write = op->opcode == TN_OP_KV_WRITE ? attributes : NULL;
+    bool recurs = op->opcode == TN_OP_SHORT_CONV || op->opcode == TN_OP_DELTA_RULE;
+    if (recurs) status = check_slots(e, x, op);
+    if (status) return status;
     if (!attention && !write) continue;
     uint32_t state = (tn_program_values(e->program) + op->inputs[attention ? 1 : 2])->index;
     uint32_t group = attention ? attention->group : write->group;

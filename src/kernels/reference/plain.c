@@ -135,7 +135,19 @@ tn_status tn_plain_pack(const tn_weight_desc *desc, const tn_weight_source *sour
   return TN_OK;
 }
 
+/* A recurrent state: f32, [heads][value_dim][key_dim] or as its op says. */
+static tn_status recurrent_layout(const tn_state_desc *desc, tn_state_layout *layout) {
+  uint64_t bytes;
+  if (desc->dtype != TN_F32) return TN_E_UNSUPPORTED;
+  if (!desc->kv_heads || !desc->key_dim || !desc->value_dim) return TN_E_INVALID;
+  if (__builtin_mul_overflow((uint64_t)desc->kv_heads * 4, (uint64_t)desc->key_dim * desc->value_dim, &bytes))
+    return TN_E_INVALID;
+  *layout = (tn_state_layout){.size = sizeof *layout, .id = TN_LAYOUT_PLAIN, .page_bytes = bytes};
+  return TN_OK;
+}
+
 tn_status tn_plain_state_layout(const tn_state_desc *desc, tn_state_layout *layout) {
+  if (desc->slots == 0) return recurrent_layout(desc, layout);
   if (desc->dtype != TN_F32 && desc->dtype != TN_F16 && desc->dtype != TN_BF16) return TN_E_UNSUPPORTED;
   uint64_t values = (uint64_t)desc->key_dim + desc->value_dim;
   if (desc->slots != TN_PAGE_SLOTS || values == 0 || desc->kv_heads == 0) return TN_E_INVALID;

@@ -11,6 +11,8 @@
   X(qwen3)             \
   X(qwen2moe)          \
   X(qwen3moe)          \
+  X(qwen3next)         \
+  X(qwen35)            \
   X(gptoss)            \
   X(gemma2)            \
   X(gemma3)            \

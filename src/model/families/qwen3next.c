@@ -1,0 +1,84 @@
+/* qwen3next: Qwen3-Next, the layers of Qwen 3.5 with experts. A folder holds the projections of a recurrent layer fused
+ * and grouped by key head (q, k, the group's v, its z; then b and a); GGUF has them apart, but for b and a. */
+#include "model/build.h"
+#include "model/experts.h"
+#include "model/recurrent.h"
+
+static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
+  tn_hyper_read_common(reader, hyper);
+  tn_hyper_read_rope(reader, hyper, NULL, &hyper->rope);
+  uint32_t interval = tn_hyper_u32_or(reader, "full_attention_interval", "full_attention_interval", 4);
+  tn_hyper_read_kinds(reader, hyper, "attention.recurrent_layers", TN_LAYER_RECURRENT, interval);
+  tn_hyper_read_experts(reader, hyper);
+  hyper->experts.normalise =
+      tn_hyper_bool_or(reader, "expert_weights_norm", "norm_topk_prob", true); /* GGUF: the published ones have it */
+  tn_hyper_ignore(reader, NULL, "mlp_only_layers");                            /* their layers have no router */
+  tn_hyper_ignore(reader, NULL, "decoder_sparse_step");
+  tn_recurrent_hyper *own = tn_hyper_own(reader, sizeof *own);
+  if (reader->status != TN_OK) return;
+  tn_hyper_read_recurrent(reader, own);
+  hyper->own = own;
+}
+
+/* Of each key head's group of `period` rows the `run` from `begin` on. */
+static tn_ref project_part(tn_build *build, tn_ref x, uint32_t begin, uint32_t run, uint32_t period, const char *name,
+                           uint32_t layer) {
+  const tn_recurrent_hyper *r = build->hyper->own;
+  tn_ref rows = tn_build_strided_rows(build, r->key_heads * period, build->hyper->width, begin, run, period,
+                                      r->key_heads * run, "blk.%u.%s.weight", layer, name);
+  return tn_linear(build->graph, x, rows, TN_NO_VALUE);
+}
+
+static tn_ref recurrent_part(tn_build *build, tn_ref x, uint32_t layer) {
+  const tn_recurrent_hyper *r = build->hyper->own;
+  uint32_t group = r->value_heads / r->key_heads, k = r->key_dim, v = group * r->value_dim, period = 2 * k + 2 * v;
+  tn_ref qkv, z;
+  if (tn_container_is_folder(build->file)) {
+    const tn_ref parts[] = {project_part(build, x, 0, k, period, "attn_qkvz", layer),
+                            project_part(build, x, k, k, period, "attn_qkvz", layer),
+                            project_part(build, x, 2 * k, v, period, "attn_qkvz", layer)};
+    z = project_part(build, x, 2 * k + v, v, period, "attn_qkvz", layer);
+    qkv = tn_concat(build->graph, parts, 3);
+  } else {
+    qkv = tn_block_linear(build, x, r->key_heads * (2 * k + v), "attn_qkv", layer);
+    z = tn_block_linear(build, x, r->key_heads * v, "attn_gate", layer);
+  }
+  tn_ref b = project_part(build, x, 0, group, 2 * group, "ssm_ba", layer);
+  tn_ref a = project_part(build, x, group, group, 2 * group, "ssm_ba", layer);
+  return tn_block_recurrent(build, layer, r, qkv, z, a, b);
+}
+
+static tn_ref block(tn_build *build, tn_ref x, uint32_t layer) {
+  tn_ref y = tn_block_norm(build, x, "attn_norm", layer);
+  y = build->hyper->kinds[layer] == TN_LAYER_RECURRENT ? recurrent_part(build, y, layer)
+                                                       : tn_block_gated_attention(build, y, layer);
+  x = tn_add(build->graph, x, y);
+  return tn_add(build->graph, x, tn_block_ffn(build, tn_block_norm(build, x, "post_attention_norm", layer), layer));
+}
+
+static void build_graph(tn_build *build) {
+  tn_build_decoder(build, tn_build_embedding(build), block);
+}
+
+static const char *const architectures[] = {"qwen3next", NULL};
+static const char *const model_types[] = {"qwen3_next", NULL};
+static const tn_tensor_name names[] = {
+    {"output_norm", "norm", TN_FORM_ADD_ONE},
+    {"blk.#.attn_norm", "layers.#.input_layernorm", TN_FORM_ADD_ONE},
+    {"blk.#.post_attention_norm", "layers.#.post_attention_layernorm", TN_FORM_ADD_ONE},
+    {"blk.#.attn_q_norm", "layers.#.self_attn.q_norm", TN_FORM_ADD_ONE},
+    {"blk.#.attn_k_norm", "layers.#.self_attn.k_norm", TN_FORM_ADD_ONE},
+    {"blk.#.attn_qkvz", "layers.#.linear_attn.in_proj_qkvz", 0},
+    {"blk.#.ssm_ba", "layers.#.linear_attn.in_proj_ba", 0},
+    {"blk.#.ssm_conv1d", "layers.#.linear_attn.conv1d", 0},
+    {"blk.#.ssm_a", "layers.#.linear_attn.A_log", 0},
+    {"blk.#.ssm_dt.bias", "layers.#.linear_attn.dt_bias", 0},
+    {"blk.#.ssm_norm", "layers.#.linear_attn.norm", 0},
+    {"blk.#.ssm_out", "layers.#.linear_attn.out_proj", 0},
+    {0}};
+const tn_family tn_family_qwen3next = {.name = "qwen3next",
+                                       .architectures = architectures,
+                                       .model_types = model_types,
+                                       .names = names,
+                                       .configure = configure,
+                                       .build = build_graph};

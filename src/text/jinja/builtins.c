@@ -72,6 +72,7 @@ static bool property(tnj_state *s, tnj_value object, tnj_value name, tnj_value *
       if (!tnj_text_is(name, "current")) return false;
       *value = object.cycler->items->items[object.cycler->position];
       return true;
+    case TNJ_BOOL: return property(s, tnj_int(object.boolean), name, value);
     case TNJ_INT:
     case TNJ_BIG:
     case TNJ_FLOAT:

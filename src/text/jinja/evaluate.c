@@ -40,7 +40,9 @@ static tnj_value lookup(tnj_state *s, const tnj_frame *frame, tnj_value name) {
 
 /* ---- operators ---- */
 
-static tnj_value repeat(tnj_state *s, tnj_value v, int64_t times) {
+static tnj_value repeat(tnj_state *s, tnj_value v, tnj_value number) {
+  if (number.kind == TNJ_BIG) tnj_fail(s, TN_E_LIMIT, "cannot fit 'int' into an index-sized integer");
+  int64_t times = tnj_need_integer(s, number, "repetition");
   size_t count = times > 0 ? (size_t)times : 0;
   if (tnj_is_string(v)) {
     tnj_buffer *out = tnj_buffer_new(s, 0);
@@ -78,10 +80,8 @@ tnj_value tnj_binary(tnj_state *s, tnj_operator operation, tnj_value a, tnj_valu
     if (tnj_is_string(a) && tnj_is_string(b)) return tnj_concat(s, a, b);
     if (tnj_is_sequence(a) && a.kind == b.kind) return tnj_list_of(s, a.kind, tnj_list_join(s, a.list, b.list));
   }
-  if (operation == TNJ_MULTIPLY && repeats(a) && tnj_is_integer(b))
-    return repeat(s, a, tnj_need_integer(s, b, "repetition"));
-  if (operation == TNJ_MULTIPLY && repeats(b) && tnj_is_integer(a))
-    return repeat(s, b, tnj_need_integer(s, a, "repetition"));
+  if (operation == TNJ_MULTIPLY && repeats(a) && tnj_is_integer(b)) return repeat(s, a, b);
+  if (operation == TNJ_MULTIPLY && repeats(b) && tnj_is_integer(a)) return repeat(s, b, a);
   if (operation == TNJ_MODULO && tnj_is_string(a)) return tnj_format_percent(s, a, b);
   fail_operands(s, operation, a, b);
 }
@@ -189,15 +189,17 @@ static tnj_value slice_text(tnj_state *s, tnj_value text, int64_t start, int64_t
   const tnj_list *all = tnj_items(s, text);
   tnj_buffer *out = tnj_buffer_new(s, count);
   for (size_t i = 0; i < count; i++) tnj_append_string(s, out, all->items[start + (int64_t)i * step]);
-  return tnj_buffer_string(s, out);
+  tnj_value part = tnj_buffer_string(s, out);
+  part.flag = text.flag;
+  return part;
 }
 
-static tnj_value slice_of(tnj_state *s, tnj_value object, int64_t start, int64_t step, size_t count) {
+static tnj_value slice_of(tnj_state *s, tnj_value object, int64_t start, int64_t stop, int64_t step, size_t count) {
   if (tnj_is_string(object)) return slice_text(s, object, start, step, count);
   if (object.kind == TNJ_RANGE) {
     tnj_range *range = tnj_alloc(s, sizeof *range);
     int64_t by = object.range->step * step, from = object.range->start + start * object.range->step;
-    *range = (tnj_range){from, from + (int64_t)count * by, by, count};
+    *range = (tnj_range){from, object.range->start + stop * object.range->step, by, count};
     return (tnj_value){.kind = TNJ_RANGE, .range = range};
   }
   if (step == 1) {
@@ -228,7 +230,7 @@ static tnj_value slice(tnj_state *s, tnj_frame *frame, const tnj_node *node) {
   start = clamp(start, count, step);
   stop = stop == INT64_MIN && step < 0 ? -1 : clamp(stop, count, step);
   int64_t distance = step > 0 ? stop - start : start - stop, by = step > 0 ? step : -step;
-  return slice_of(s, object, start, step, distance > 0 ? (size_t)((distance + by - 1) / by) : 0);
+  return slice_of(s, object, start, stop, step, distance > 0 ? (size_t)((distance + by - 1) / by) : 0);
 }
 
 /* ---- literals ---- */

@@ -59,8 +59,9 @@ tnj_value tnj_capture(tnj_state *s, tnj_frame *frame, const tnj_node *body) {
 /* The items for which the loop's filter holds. */
 static const tnj_list *filter_items(tnj_state *s, tnj_frame *frame, const tnj_node *node, const tnj_list *items) {
   tnj_list_builder kept = tnj_list_start(s, 0);
+  tnj_frame *inner = tnj_frame_new(s, frame);
   for (size_t i = 0; i < items->count; i++) {
-    tnj_frame *inner = tnj_frame_new(s, frame);
+    inner->count = 0;
     assign(s, inner, node->first, items->items[i]);
     if (tnj_truth(s, tnj_evaluate(s, inner, node->third))) tnj_list_add(s, &kept, items->items[i]);
   }
@@ -74,8 +75,10 @@ tnj_flow tnj_run_loop(tnj_state *s, tnj_frame *frame, const tnj_node *node, tnj_
   if (!items->count && node->items[1]) return tnj_execute(s, tnj_frame_new(s, frame), node->items[1]);
   tnj_loop *loop = tnj_alloc(s, sizeof *loop);
   *loop = (tnj_loop){.items = items, .depth = depth, .node = node, .frame = frame};
+  tnj_frame *inner = NULL;
   for (; loop->index < items->count; loop->index++) {
-    tnj_frame *inner = tnj_frame_new(s, frame);
+    if (!inner || node->captures) inner = tnj_frame_new(s, frame);
+    inner->count = 0;
     assign(s, inner, node->first, items->items[loop->index]);
     tnj_frame_set(s, inner, node->name, (tnj_value){.kind = TNJ_LOOP, .loop = loop});
     if (tnj_execute(s, inner, node->items[0]) == TNJ_BREAK) break;

@@ -67,7 +67,9 @@ FILTER(reverse) {
   if (tnj_is_string(self)) {
     tnj_buffer *out = tnj_buffer_new(s, tnj_size(self));
     for (size_t i = items->count; i-- > 0;) tnj_append_string(s, out, items->items[i]);
-    return tnj_buffer_string(s, out);
+    tnj_value text = tnj_buffer_string(s, out);
+    text.flag = self.flag;
+    return text;
   }
   tnj_value *reversed, list = tnj_list_new(s, TNJ_LIST, items->count, &reversed);
   for (size_t i = 0; i < items->count; i++) reversed[i] = items->items[items->count - 1 - i];

@@ -91,14 +91,15 @@ FILTER(indent) {
 
 FILTER(truncate) {
   UNUSED;
-  if (tnj_length(s, self) < 0) tnj_error(s, "object of type '%s' has no len()", tnj_type_name(self));
-  tnj_value text = tnj_str(s, self), end = tnj_given(p[2]) ? tnj_str(s, p[2]) : tnj_string_new(s, "...", 3, true);
-  int64_t length = tnj_integer_or(s, p[0], 255, "truncate: length"),
-          leeway = tnj_integer_or(s, p[3], 5, "truncate: leeway");
-  int64_t tail = (int64_t)tnj_codepoints(s, end);
+  tnj_value end = tnj_given(p[2]) ? tnj_str(s, p[2]) : tnj_string_new(s, "...", 3, true);
+  int64_t length = tnj_integer_or(s, p[0], 255, "truncate: length");
+  int64_t leeway = tnj_integer_or(s, p[3], 5, "truncate: leeway");
+  int64_t tail = (int64_t)tnj_codepoints(s, end), count = tnj_length(s, self);
   if (length < tail) tnj_error(s, "expected length >= %lld, got %lld", (long long)tail, (long long)length);
   if (leeway < 0) tnj_error(s, "expected leeway >= 0, got %lld", (long long)leeway);
-  if ((int64_t)tnj_codepoints(s, text) - leeway <= length) return text;
+  if (count < 0) tnj_error(s, "object of type '%s' has no len()", tnj_type_name(self));
+  if (count - leeway <= length) return self;
+  tnj_value text = tnj_need_string(s, self, "truncate: the text");
   text = tnj_part(s, text, 0, tnj_position(s, text, (size_t)(length - tail)));
   size_t blank = tnj_bool_or(s, p[1], false) ? SIZE_MAX : tnj_find_last(s, text, 0, tnj_size(text), " ", 1);
   if (blank != SIZE_MAX) text = tnj_part(s, text, 0, blank);

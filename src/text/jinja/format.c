@@ -207,7 +207,8 @@ tnj_value tnj_format_percent(tnj_state *s, tnj_value format, tnj_value arguments
     tnj_step(s);
     percent_item(&r);
   }
-  bool mapping = arguments.kind == TNJ_DICT || arguments.kind == TNJ_LIST;
+  bool mapping = arguments.kind == TNJ_DICT || arguments.kind == TNJ_LIST || arguments.kind == TNJ_RANGE ||
+                 tnj_is_undefined(arguments); /* whatever can be subscripted */
   if (!mapping && r.used < (arguments.kind == TNJ_TUPLE ? arguments.list->count : 1))
     tnj_error(s, "not all arguments converted during string formatting");
   tnj_value text = tnj_buffer_string(s, r.out);

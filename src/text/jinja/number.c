@@ -78,6 +78,7 @@ static tnj_value power(tnj_state *s, tnj_value a, tnj_value b) {
 
 static tnj_value divide_exactly(tnj_state *s, tnj_value a, tnj_value b) {
   double x = tnj_to_double(a), y = tnj_to_double(b);
+  if (y == 0) tnj_error(s, "division by zero");
   if (isinf(x) || isinf(y)) tnj_error(s, "integer division result too large for a float");
   return tnj_float(x / y);
 }
@@ -85,9 +86,6 @@ static tnj_value divide_exactly(tnj_state *s, tnj_value a, tnj_value b) {
 static tnj_value integer_result(tnj_state *s, tnj_operator operation, tnj_value a, tnj_value b) {
   bool plain = a.kind != TNJ_BIG && b.kind != TNJ_BIG;
   int64_t x = plain ? small(a) : 0, y = plain ? small(b) : 0, result;
-  bool divides = operation == TNJ_DIVIDE || operation == TNJ_FLOOR_DIVIDE || operation == TNJ_MODULO;
-  if (divides && plain && y == 0)
-    tnj_error(s, operation == TNJ_DIVIDE ? "division by zero" : "integer division or modulo by zero");
   tnj_value quotient, remainder;
   switch (operation) {
     case TNJ_ADD:

@@ -172,9 +172,11 @@ static tnj_node *parse_for(tnj_parser *p, tnj_node *node) {
   node->recursive = tnj_skip_name(p, "recursive");
   node->items = tnj_array(p->s, 2, sizeof *node->items);
   node->count = 2;
+  size_t macros = p->macros;
   p->loops++;
   node->items[0] = parse_block(p, ends);
   p->loops--;
+  node->captures = p->macros != macros;
   if (tnj_skip_name(p, "else")) node->items[1] = parse_block(p, last);
   expect_word(p, "endfor");
   return node;
@@ -235,6 +237,7 @@ static tnj_node *parse_macro_body(tnj_parser *p, tnj_signature *signature, const
   tnj_open_macro macro = {p->macro, signature};
   size_t loops = p->loops;
   p->macro = &macro;
+  p->macros++;
   p->loops = 0;
   tnj_node *body = parse_simple_block(p, end);
   p->macro = macro.outer;

@@ -18,6 +18,7 @@ typedef struct tnj_parser {
   tnj_open_macro *macro;
   size_t conditions;        /* `if` around: unknown filters and tests fail only when used */
   size_t loops;             /* `for` around: break and continue are allowed */
+  size_t macros;            /* macros and call blocks seen so far */
   const tnj_string **names; /* interned, by open addressing */
   size_t name_count, name_capacity;
 } tnj_parser;

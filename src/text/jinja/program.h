@@ -82,6 +82,7 @@ struct tnj_node {
   uint8_t kind;
   uint8_t operation; /* of BINARY */
   bool recursive;    /* of FOR */
+  bool captures;     /* of FOR: a macro or call block inside keeps the variables of its round */
   size_t offset;     /* in the source */
   tnj_value name;    /* or the value of CONSTANT and DATA */
   tnj_node *first, *second, *third;

@@ -31,8 +31,6 @@ KIND_TEST(is_escaped, tnj_is_string(self) && (self.flag & TNJ_MARKUP))
 KIND_TEST(is_sequence, tnj_is_string(self) || tnj_is_sequence(self) || self.kind == TNJ_DICT ||
                            self.kind == TNJ_RANGE || tnj_is_undefined(self))
 KIND_TEST(is_sameas, tnj_same(self, p[0]))
-KIND_TEST(is_filter, tnj_find_filter(tnj_need_string(s, self, "a filter's name")) != NULL)
-KIND_TEST(is_test, tnj_find_test(tnj_need_string(s, self, "a test's name")) != NULL)
 KIND_TEST(is_eq, tnj_equal(s, self, p[0]))
 KIND_TEST(is_ne, !tnj_equal(s, self, p[0]))
 KIND_TEST(is_lt, tnj_order(s, self, p[0], "<"))
@@ -40,6 +38,15 @@ KIND_TEST(is_le, tnj_order(s, self, p[0], "<="))
 KIND_TEST(is_gt, tnj_order(s, self, p[0], ">"))
 KIND_TEST(is_ge, tnj_order(s, self, p[0], ">="))
 KIND_TEST(is_in, tnj_contains(s, p[0], self))
+
+/* A name is looked up in a dictionary of Python's: what can't be a key is an error, other values are no names. */
+static bool is_name_in(tnj_state *s, tnj_value v, const tnj_builtin *(*find)(tnj_value name)) {
+  tnj_dict_set(s, tnj_dict_new(s, 1), v, tnj_none());
+  return tnj_is_string(v) && find(v) != NULL;
+}
+
+KIND_TEST(is_filter, is_name_in(s, self, tnj_find_filter))
+KIND_TEST(is_test, is_name_in(s, self, tnj_find_test))
 
 static bool remainder_is(tnj_state *s, tnj_value v, tnj_value divisor, int64_t wanted) {
   return tnj_equal(s, tnj_binary(s, TNJ_MODULO, v, divisor), tnj_int(wanted));

@@ -429,6 +429,7 @@ bool tnj_is_iterable(tnj_value v) {
 }
 
 static const tnj_list *characters(tnj_state *s, tnj_value v) {
+  v.flag = 0; /* the characters of markup are no markup */
   tnj_list_builder out = tnj_list_start(s, tnj_size(v));
   for (size_t at = 0, next; at < tnj_size(v); at = next) {
     tnj_codepoint_at(v, at, &next);

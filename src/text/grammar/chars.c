@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
+#include "base/utf8.h"
 
 void tn_chars_finish(tn_chars *set) {
   free(set->ranges);
@@ -63,12 +64,6 @@ static unsigned utf8_size(uint32_t c) {
   return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
 }
 
-static void utf8_encode(uint32_t c, unsigned size, uint8_t *bytes) {
-  static const uint8_t lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-  for (unsigned i = size - 1; i > 0; i--, c >>= 6) bytes[i] = (uint8_t)(0x80 | (c & 0x3F));
-  bytes[0] = (uint8_t)(lead[size] | c);
-}
-
 /* The end of the longest range from `first` within [first, last] that is a product of byte ranges. */
 static uint32_t product_end(uint32_t first, uint32_t last) {
   static const uint32_t ends[] = {0x7F, 0x7FF, 0xD7FF, 0xFFFF};
@@ -94,11 +89,11 @@ static void push_utf8(tn_exprs *x, uint32_t first, uint32_t last) {
     }
     uint32_t end = product_end(first, last);
     unsigned size = utf8_size(first);
-    uint8_t low[4], high[4];
-    utf8_encode(first, size, low);
-    utf8_encode(end, size, high);
+    char low[4], high[4];
+    tn_utf8_write(first, low);
+    tn_utf8_write(end, high);
     tn_expr e = TN_EXPR_EMPTY;
-    for (unsigned i = size; i-- > 0;) e = tn_expr_concat(x, tn_expr_range(x, low[i], high[i]), e);
+    for (unsigned i = size; i-- > 0;) e = tn_expr_concat(x, tn_expr_range(x, (uint8_t)low[i], (uint8_t)high[i]), e);
     tn_exprs_scratch(x, e);
     first = end + 1;
   }
@@ -155,19 +150,11 @@ tn_expr tn_one_char(tn_exprs *x, uint32_t c, tn_spelling spelling) {
 }
 
 uint32_t tn_next_char(const char **at, const char *end) {
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  uint8_t lead = (uint8_t) * (*at)++;
-  if (lead < 0x80) return lead;
-  unsigned size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  uint32_t c = lead & (0xFFu >> (size + 1));
-  if (lead < 0xC2 || lead > 0xF4 || (size_t)(end - *at) < size - 1) return UINT32_MAX;
-  for (unsigned i = 1; i < size; i++) {
-    uint8_t byte = (uint8_t) * (*at)++;
-    if ((byte & 0xC0) != 0x80) return UINT32_MAX;
-    c = c << 6 | (byte & 0x3F);
-  }
-  bool sound = c >= least[size] && c <= TN_CHAR_LAST && !(c >= 0xD800 && c <= 0xDFFF);
-  return sound ? c : UINT32_MAX;
+  size_t length;
+  uint32_t c;
+  tn_utf8_state state = tn_utf8_read(*at, (size_t)(end - *at), &length, &c);
+  *at += length;
+  return state == TN_UTF8_GOOD ? c : UINT32_MAX;
 }
 
 tn_expr tn_spelled_text(tn_exprs *x, const char *text, size_t size, tn_spelling spelling) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/utf8.h"
 #include "text/grammar/automaton.h"
 #include "text/grammar/gbnf.h"
 #include "text/grammar/mask.h"
@@ -93,12 +94,19 @@ static tn_grammar *new_grammar(tn_error *error) {
   return grammar;
 }
 
+/* Messages quote names and patterns, cut at some byte: mends what is no character. */
+static void mend_message(tn_error *error) {
+  size_t size = strlen(error->message);
+  for (size_t at = 0; (at += tn_utf8_valid_prefix(error->message + at, size - at)) < size;) error->message[at++] = '?';
+}
+
 /* The end of every constructor: the grammar, or nothing when `status` isn't TN_OK. */
 static tn_status finish_grammar(tn_grammar **out, tn_grammar *grammar, tn_status status, tn_error *error) {
   if (status == TN_OK) status = renew(grammar, error);
   if (status != TN_OK) {
     tn_grammar_release(grammar);
     grammar = NULL;
+    if (error) mend_message(error);
   }
   *out = grammar;
   return status;

@@ -161,8 +161,9 @@ static json_t *named_properties(tn_schema *s, const tn_schema_set *set) {
   return names;
 }
 
-/* True when keys that no member names and no pattern matches may be generated. */
-static bool takes_other_keys(const tn_schema *s, const tn_schema_set *set) {
+/* True when keys that no member names and no pattern matches may be generated. `needed`: without them there can't be
+ * enough properties. */
+static bool takes_other_keys(const tn_schema *s, const tn_schema_set *set, bool needed) {
   bool told = false, shaped = false;
   for (size_t i = 0; i < set->count; i++) {
     const json_t *other = tn_schema_keyword(s, set->members[i], "additionalProperties");
@@ -171,19 +172,40 @@ static bool takes_other_keys(const tn_schema *s, const tn_schema_set *set) {
     shaped = shaped || json_object_size(tn_schema_keyword(s, set->members[i], "properties")) ||
              json_object_size(tn_schema_keyword(s, set->members[i], "patternProperties"));
   }
-  return told || !shaped;
+  return told || !shaped || needed;
 }
 
 bool tn_schema_may_carry(tn_schema *s, const tn_schema_set *set, const char *name) {
   tn_schema_set value = {0};
   json_t *names = named_properties(s, set);
-  bool may = json_object_get(names, name) || takes_other_keys(s, set);
+  bool may = json_object_get(names, name) || takes_other_keys(s, set, false);
   for (size_t i = 0; i < set->count; i++)
-    may = may || json_object_size(tn_schema_keyword(s, set->members[i], "patternProperties"));
+    may = may || tn_schema_keyword(s, set->members[i], "minProperties") ||
+          json_object_size(tn_schema_keyword(s, set->members[i], "patternProperties"));
   may = may && tn_schema_property_set(s, set, name, &value) && !value.never;
   json_decref(names);
   tn_schema_set_finish(&value);
   return may;
+}
+
+/* The inside of the strings that `keys` (expanded) allows. */
+static tn_expr allowed_keys(tn_schema *s, const tn_schema_set *keys, uint32_t place) {
+  tn_exprs *x = s->x;
+  bool constrained;
+  if (keys->never || !(tn_schema_kinds(s, keys) & KIND_STRING)) return TN_EXPR_NOTHING;
+  for (size_t k = 0; k < keys->count; k++)
+    if (tn_schema_keyword(s, keys->members[k], "anyOf") || tn_schema_keyword(s, keys->members[k], "oneOf"))
+      tn_schema_fail(s, TN_E_UNSUPPORTED, place, "choices in \"propertyNames\" are not supported");
+  tn_expr inside = tn_schema_string_inside(s, keys, &constrained);
+  json_t *constants = tn_schema_constants(s, keys), *name;
+  size_t index, base = x->scratch_count;
+  if (!constants) return inside;
+  json_array_foreach(constants, index, name) {
+    if (json_is_string(name))
+      tn_exprs_scratch(x, tn_spelled_text(x, json_string_value(name), json_string_length(name), TN_SPELL_JSON));
+  }
+  json_decref(constants);
+  return tn_expr_and(x, inside, tn_expr_combine(x, TN_EXPR_IS_ALT, base));
 }
 
 /* What propertyNames of the members says about keys, as the inside of a string. */
@@ -194,25 +216,8 @@ static tn_expr key_shape(tn_schema *s, const tn_schema_set *set) {
     const json_t *names = tn_schema_keyword(s, set->members[i], "propertyNames");
     uint32_t place = set->members[i] >> MEMBER_BITS;
     tn_schema_set keys = {0};
-    bool constrained;
-    if (!names) continue;
-    if (!tn_schema_set_add(s, &keys, names, place, "propertyNames", NULL) || !tn_schema_expand(s, &keys)) break;
-    json_t *constants = tn_schema_constants(s, &keys);
-    for (size_t k = 0; k < keys.count; k++)
-      if (tn_schema_keyword(s, keys.members[k], "anyOf") || tn_schema_keyword(s, keys.members[k], "oneOf"))
-        tn_schema_fail(s, TN_E_UNSUPPORTED, place, "choices in \"propertyNames\" are not supported");
-    if (keys.never || !(tn_schema_kinds(s, &keys) & KIND_STRING)) shape = TN_EXPR_NOTHING;
-    shape = tn_expr_and(x, shape, tn_schema_string_inside(s, &keys, &constrained));
-    if (constants) {
-      size_t base = x->scratch_count;
-      for (size_t k = 0; k < json_array_size(constants); k++) {
-        const json_t *name = json_array_get(constants, k);
-        if (json_is_string(name))
-          tn_exprs_scratch(x, tn_spelled_text(x, json_string_value(name), json_string_length(name), TN_SPELL_JSON));
-      }
-      shape = tn_expr_and(x, shape, tn_expr_combine(x, TN_EXPR_IS_ALT, base));
-    }
-    json_decref(constants);
+    if (names && tn_schema_set_add(s, &keys, names, place, "propertyNames", NULL) && tn_schema_expand(s, &keys))
+      shape = tn_expr_and(x, shape, allowed_keys(s, &keys, place));
     tn_schema_set_finish(&keys);
   }
   return shape;
@@ -261,7 +266,7 @@ static bool other_value_set(tn_schema *s, const tn_schema_set *set, const json_t
 }
 
 /* One further property `"key": value`, its key being none of `names` and of the shape `keys`. */
-static tn_expr other_property(tn_schema *s, const tn_schema_set *set, const json_t *names, tn_expr keys) {
+static tn_expr other_property(tn_schema *s, const tn_schema_set *set, const json_t *names, tn_expr keys, bool needed) {
   tn_exprs *x = s->x;
   json_t *patterns = all_patterns(s, set), *value_json;
   const char *name;
@@ -282,7 +287,7 @@ static tn_expr other_property(tn_schema *s, const tn_schema_set *set, const json
   for (unsigned matched = 0; matched < 1u << count && s->status == TN_OK; matched++) {
     tn_schema_set value = {0};
     tn_expr key = keys;
-    if (!matched && !takes_other_keys(s, set)) continue;
+    if (!matched && !takes_other_keys(s, set, needed)) continue;
     for (k = 0; k < count; k++) key = tn_expr_and(x, key, matched >> k & 1 ? shapes[k] : tn_expr_not(x, shapes[k]));
     if (!other_value_set(s, set, patterns, matched, &value) || value.never || tn_expr_is_barren(x, key)) {
       tn_schema_set_finish(&value);
@@ -341,10 +346,7 @@ static bool object_bounds(tn_schema *s, const tn_schema_set *set, object *o) {
     if (low > o->min) o->min = low;
     if (high < o->max) o->max = high;
   }
-  if (o->min <= o->count) return true;
-  if (o->other == TN_EXPR_NOTHING || o->min == o->count + 1) return true;
-  return tn_schema_fail(s, TN_E_UNSUPPORTED, set->members[0] >> MEMBER_BITS,
-                        "this \"minProperties\" is not supported: it needs several keys that the schema doesn't name");
+  return true;
 }
 
 /* What may follow the named properties when `there` are written. A further key may repeat another, so
@@ -398,9 +400,12 @@ tn_expr tn_schema_object(tn_schema *s, const tn_schema_set *set) {
   json_t *names = named_properties(s, set);
   o.properties = tn_calloc(json_object_size(names), sizeof *o.properties);
   if (!o.properties) tn_schema_fail(s, TN_E_MEMORY, UINT32_MAX, "out of memory");
-  if (s->status == TN_OK && collect(s, set, names, keys, &o)) {
-    o.other = other_property(s, set, names, keys);
-    if (object_bounds(s, set, &o)) body = object_body(s, &o);
+  if (s->status == TN_OK && object_bounds(s, set, &o) && collect(s, set, names, keys, &o)) {
+    o.other = other_property(s, set, names, keys, o.min > o.count);
+    if (o.min > o.count + 1 && o.other != TN_EXPR_NOTHING)
+      tn_schema_fail(s, TN_E_UNSUPPORTED, set->members[0] >> MEMBER_BITS,
+                     "this \"minProperties\" is not supported: it needs several keys that the schema doesn't name");
+    body = object_body(s, &o);
   }
   free(o.properties);
   json_decref(names);

@@ -191,8 +191,9 @@ static bool tighten(tn_schema *s, uint32_t member, const char *keyword, bool is_
   return true;
 }
 
-/* Intersects with the multiples that the members ask for. */
-static tn_expr keep_multiples(tn_schema *s, const tn_schema_set *set, tn_expr e) {
+/* Intersects with the multiples that the members ask for. With a fraction at most 15 digits are written: what has more
+ * is rounded by whoever reads it, and no multiple any longer. */
+static tn_expr keep_multiples(tn_schema *s, const tn_schema_set *set, tn_expr e, bool integer) {
   for (size_t i = 0; i < set->count && s->status == TN_OK; i++) {
     const json_t *json = tn_schema_keyword(s, set->members[i], "multipleOf");
     if (!json) continue;
@@ -209,6 +210,8 @@ static tn_expr keep_multiples(tn_schema *s, const tn_schema_set *set, tn_expr e)
       tn_schema_fail(s, TN_E_UNSUPPORTED, place, "this \"multipleOf\" has too many digits");
       break;
     }
+    tn_byte_set any = {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}};
+    if (!integer) e = tn_expr_and(s->x, e, tn_expr_repeat(s->x, tn_expr_bytes(s->x, &any), 1, 16));
     e = tn_expr_and(s->x, e, tn_expr_multiple(s->x, (uint32_t)strtoull(text, NULL, 10), (uint32_t)scale));
   }
   return e;
@@ -225,13 +228,15 @@ tn_expr tn_schema_number(tn_schema *s, const tn_schema_set *set, bool integer) {
         !tighten(s, member, "maximum", false, false, &high) ||
         !tighten(s, member, "exclusiveMaximum", false, true, &high))
       return TN_EXPR_NOTHING;
-    multiples = multiples || tn_schema_keyword(s, member, "multipleOf");
+    const json_t *multiple = tn_schema_keyword(s, member, "multipleOf");
+    multiples = multiples || multiple;
+    integer = integer || (multiple && json_number_value(multiple) == floor(json_number_value(multiple)));
   }
   tn_expr minus = tn_expr_text(x, "-"), exponent = integer || multiples ? TN_EXPR_EMPTY : any_exponent(x);
   tn_expr e = TN_EXPR_NOTHING;
   if (!low.set && !high.set) {
     e = tn_expr_concat3(x, tn_expr_optional(x, minus), unsigned_number(x, integer), exponent);
-    return keep_multiples(s, set, e);
+    return keep_multiples(s, set, e, integer);
   }
   bool low_is_sign = !low.set || low.value <= 0, high_is_sign = !high.set || high.value >= 0;
   if (!high.set || high.value >= 0) {
@@ -244,7 +249,7 @@ tn_expr tn_schema_number(tn_schema *s, const tn_schema_set *set, bool integer) {
     tn_expr some = between(x, from, &low, integer);
     e = tn_expr_alt(x, e, tn_expr_concat3(x, minus, some, high_is_sign && !low.set ? exponent : TN_EXPR_EMPTY));
   }
-  return keep_multiples(s, set, e);
+  return keep_multiples(s, set, e, integer);
 }
 
 /* ---- constants ---- */

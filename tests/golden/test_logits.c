@@ -1,5 +1,6 @@
-/* Every logit of every position of the tiny reference models, against Hugging Face transformers in float32
- * (data/golden/README.md): on each device, in float32 throughout, within 1e-3 of the range. */
+/* Every logit of every position of the tiny reference models, from GGUF and from folders, against Hugging Face
+ * transformers in float32 (data/golden/README.md): on each device, in float32 throughout, within 1e-3 of the range. And
+ * how a prompt is cut into steps changes no bit, for any family. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,17 +25,30 @@ typedef struct golden {
   float *logits; /* [count, vocabulary] */
 } golden;
 
+/* One model in one of its forms. */
+typedef struct golden_case {
+  const char *name;
+  bool is_folder;
+} golden_case;
+
 static char *path_of(const char *name, const char *file) {
   tn_buf path;
   tn_buf_init(&path);
-  tn_buf_printf(&path, "%s/golden/%s/%s", TEST_DATA, name, file);
+  tn_buf_printf(&path, "%s/golden/%s%s%s", TEST_DATA, name, *file ? "/" : "", file);
   return tn_buf_take(&path);
 }
 
-static golden read_golden(const char *name) {
+static bool has_file(const char *name, const char *file) {
+  char *path = path_of(name, file);
+  bool there = tn_path_exists(path);
+  free(path);
+  return there;
+}
+
+static golden read_golden(golden_case of) {
   golden want = {0};
   tn_error error = {0};
-  char *path = path_of(name, "ref.json");
+  char *path = path_of(of.name, "ref.json");
   json_t *ref = json_load_file(path, 0, NULL);
   free(path);
   const json_t *ids = json_object_get(ref, "input_ids");
@@ -44,42 +58,31 @@ static golden read_golden(const char *name) {
   for (uint32_t i = 0; i < want.count; i++) want.tokens[i] = (int32_t)json_integer_value(json_array_get(ids, i));
   json_decref(ref);
   size_t size;
-  path = path_of(name, "logits.f32");
+  bool own_logits = !of.is_folder && has_file(of.name, "logits_gguf.f32");
+  path = path_of(of.name, own_logits ? "logits_gguf.f32" : "logits.f32");
   assert_int_equal(tn_file_read(path, (size_t)1 << 24, (char **)&want.logits, &size, &error), TN_OK);
   free(path);
   assert_int_equal(size, (size_t)want.count * want.vocabulary * sizeof(float));
   return want;
 }
 
-/* All logits in one step. */
-static void run(const char *name, const tn_runner_options *base, const golden *want, float *out) {
-  tn_model *model = NULL;
-  tn_runner *runner = NULL;
+/* Rows [begin, begin + count) of the prompt as one step of the only sequence. */
+static void run_step(tn_runner *runner, const golden *want, uint32_t begin, uint32_t count, float *out) {
   tn_error error = {0};
-  char *path = path_of(name, "model.gguf");
-  if (tn_model_open(path, &model, &error) != TN_OK) fail_msg("%s", error.message);
-  free(path);
-  tn_runner_options options = *base;
-  options.kv = "f32";
-  options.activations = "float";
-  options.max_rows = options.max_context = MAX_TOKENS;
-  options.max_sequences = 1;
-  options.pages = 2;
-  if (tn_runner_create(model, &options, &runner, &error) != TN_OK) fail_msg("%s: %s", name, error.message);
   tn_row rows[MAX_TOKENS];
   uint32_t wanted[MAX_TOKENS];
-  for (uint32_t i = 0; i < want->count; i++) {
-    int32_t at = (int32_t)i;
-    rows[i] = (tn_row){.token = want->tokens[i], .position = {at, at, at, at}, .wants_logits = 1};
+  for (uint32_t i = 0; i < count; i++) {
+    int32_t at = (int32_t)(begin + i);
+    rows[i] = (tn_row){.token = want->tokens[at], .position = {at, at, at, at}, .wants_logits = 1};
     wanted[i] = i;
   }
-  const tn_sequence sequence = {.row_count = want->count};
+  const tn_sequence sequence = {.row_count = count, .kv_length = begin, .state_read = 1, .state_write = 1};
   const uint32_t pages[] = {1, 0}; /* not in order: the table decides */
   const tn_batch batch = {.size = sizeof batch,
-                          .row_count = want->count,
+                          .row_count = count,
                           .sequence_count = 1,
-                          .logits_count = want->count,
-                          .context = want->count,
+                          .logits_count = count,
+                          .context = begin + count,
                           .page_count = 2,
                           .rows = rows,
                           .sequences = &sequence,
@@ -88,7 +91,26 @@ static void run(const char *name, const tn_runner_options *base, const golden *w
   const float *logits;
   if (tn_runner_submit(runner, &batch, &error) != TN_OK) fail_msg("%s", error.message);
   if (tn_runner_wait(runner, UINT64_MAX, &logits, &error) != TN_OK) fail_msg("%s", error.message);
-  memcpy(out, logits, (size_t)want->count * want->vocabulary * sizeof *out);
+  memcpy(out + (size_t)begin * want->vocabulary, logits, (size_t)count * want->vocabulary * sizeof *out);
+}
+
+/* All logits, `chunk` rows a step. */
+static void run(golden_case of, const tn_runner_options *base, const golden *want, uint32_t chunk, float *out) {
+  tn_model *model = NULL;
+  tn_runner *runner = NULL;
+  tn_error error = {0};
+  char *path = path_of(of.name, of.is_folder ? "" : "model.gguf");
+  if (tn_model_open(path, &model, &error) != TN_OK) fail_msg("%s", error.message);
+  free(path);
+  tn_runner_options options = *base;
+  if (!options.kv) options.kv = "f32";
+  if (!options.activations) options.activations = "float";
+  options.max_rows = options.max_context = MAX_TOKENS;
+  options.max_sequences = 1;
+  options.pages = 2;
+  if (tn_runner_create(model, &options, &runner, &error) != TN_OK) fail_msg("%s: %s", of.name, error.message);
+  for (uint32_t begin = 0; begin < want->count; begin += chunk)
+    run_step(runner, want, begin, want->count - begin < chunk ? want->count - begin : chunk, out);
   tn_runner_destroy(runner);
   tn_model_close(model);
 }
@@ -110,19 +132,71 @@ static double difference(const golden *want, const float *got) {
   return worst / (double)(high - low);
 }
 
-static const char *const models[] = {"gpt2", "llama", "llama-rope3-tied", "llama-gqa3", "llama-linear-sharded"};
+static const char *const models[] = {
+    "gpt2",         "llama",        "llama-rope3-tied", "llama-gqa3", "llama-linear-sharded", "mixtral",
+    "qwen2",        "qwen3",        "gemma3",           "gemma4",     "gemma4-ple",           "gemma4-moe",
+    "gptoss-plain", "gptoss-mxfp4", "qwen3moe",         "qwen35",     "qwen35-nested",        "qwen35moe",
+    "qwen3next"};
+
+/* Calls `test` for every model in every form that is there. */
+static void for_each_case(const tn_runner_options *options,
+                          void (*test)(golden_case of, const tn_runner_options *options)) {
+  for (size_t i = 0; i < TN_COUNT(models); i++) {
+    if (has_file(models[i], "model.gguf")) test((golden_case){models[i], false}, options);
+    if (has_file(models[i], "config.json")) test((golden_case){models[i], true}, options);
+  }
+}
+
+static float *new_logits(const golden *want) {
+  return tn_calloc((size_t)want->count * want->vocabulary, sizeof(float));
+}
+
+static void compare(golden_case of, const tn_runner_options *options) {
+  golden want = read_golden(of);
+  float *got = new_logits(&want);
+  run(of, options, &want, MAX_TOKENS, got);
+  double worst = difference(&want, got);
+  if (!options->passes)
+    print_message("%-22s %-7s %-32s %.2e of the range\n", of.name, of.is_folder ? "folder" : "gguf", options->device,
+                  worst);
+  assert_true(worst <= 1e-3);
+  free(got);
+  free(want.logits);
+}
 
 static void compare_all(const tn_runner_options *options) {
-  for (size_t i = 0; i < TN_COUNT(models); i++) {
-    golden want = read_golden(models[i]);
-    float *got = tn_calloc((size_t)want.count * want.vocabulary, sizeof *got);
-    run(models[i], options, &want, got);
-    double worst = difference(&want, got);
-    print_message("%-22s %-40s %.2e of the range\n", models[i], options->device, worst);
-    assert_true(worst <= 1e-3);
-    free(got);
-    free(want.logits);
+  for_each_case(options, compare);
+}
+
+/* The prompt in steps of one row, and of seven, gives the bytes of the prompt at once. */
+static void compare_chunks(golden_case of, const tn_runner_options *options) {
+  static const uint32_t chunks[] = {1, 7};
+  golden want = read_golden(of);
+  float *whole = new_logits(&want), *cut = new_logits(&want);
+  run(of, options, &want, MAX_TOKENS, whole);
+  for (size_t i = 0; i < TN_COUNT(chunks); i++) {
+    run(of, options, &want, chunks[i], cut);
+    if (memcmp(whole, cut, (size_t)want.count * want.vocabulary * sizeof *cut) != 0)
+      fail_msg("%s: steps of %u rows give other logits than the whole prompt", of.name, chunks[i]);
   }
+  free(whole);
+  free(cut);
+  free(want.logits);
+}
+
+static void cpu(void **state) {
+  (void)state;
+  compare_all(&(tn_runner_options){.device = "cpu"});
+}
+
+static void steps_change_nothing(void **state) {
+  (void)state;
+  for_each_case(&(tn_runner_options){.device = "cpu", .kv = "f16", .activations = "auto"}, compare_chunks);
+}
+
+static void steps_change_nothing_on_reference(void **state) {
+  (void)state;
+  for_each_case(&(tn_runner_options){.device = "reference"}, compare_chunks);
 }
 
 static void reference(void **state) {
@@ -147,6 +221,9 @@ static void every_subset_of_passes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reference),
+      cmocka_unit_test(cpu),
+      cmocka_unit_test(steps_change_nothing),
+      cmocka_unit_test(steps_change_nothing_on_reference),
       cmocka_unit_test(reference_in_private_memory),
       cmocka_unit_test(every_subset_of_passes),
   };

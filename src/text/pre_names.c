@@ -21,25 +21,32 @@
 #define PUNCTUATED                                                                                      \
   "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| " \
   "?[\\p{P}\\p{S}]+"
-#define HAN_KANA "[一-龥぀-ゟ゠-ヿ]+"
-#define BLOOM " ?[^(\\s|.,!?…。，、।۔،)]+"
+#define HAN_KANA "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+"
+#define BLOOM " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"
 /* A run of blanks at the end of a piece; the look-behind keeps it from being tried at each blank of every run. */
 #define BLANKS_AT_END "(?<!\\s)\\s+\\z"
-#define LATIN_GREEK_CYRILLIC                                                                                                                                                                             \
-  "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-"                                            \
-  "ἕἘ-"                                                                                                                                                                                              \
-  "Ἕἠ-"                                                                                                                                                                                              \
-  "ὅὈ-"                                                                                                                                                                                              \
-  "Ὅὐ-"                                                                                                                                                                                              \
-  "ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼι"                                                                                                                                                                   \
-  "ῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-" \
-  "ﬗＡ-"                                                                                                                                                                                              \
-  "Ｚａ-"                                                                                                                                                                                              \
-  "ｚ𐐀-"                                                                                                                                                                                             \
-  "𐑏𐒰-"                                                                                                                                                                                            \
-  "𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+"
+/* clang-format off */
+#define LATIN_GREEK_CYRILLIC \
+  "\\s?[A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}" \
+  "\\x{295}-\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37b}-\\x{37d}\\x{37f}\\x{386}\\x{388}-\\x{38a}" \
+  "\\x{38c}\\x{38e}-\\x{3a1}\\x{3a3}-\\x{3f5}\\x{3f7}-\\x{481}\\x{48a}-\\x{52f}\\x{531}-\\x{556}" \
+  "\\x{10a0}-\\x{10c5}\\x{13a0}-\\x{13f5}\\x{13f8}-\\x{13fd}\\x{1c90}-\\x{1cba}\\x{1cbd}-\\x{1cbf}" \
+  "\\x{1d00}-\\x{1d2b}\\x{1d6b}-\\x{1d77}\\x{1d79}-\\x{1d9a}\\x{1e00}-\\x{1f15}\\x{1f18}-\\x{1f1d}" \
+  "\\x{1f20}-\\x{1f45}\\x{1f48}-\\x{1f4d}\\x{1f50}-\\x{1f57}\\x{1f59}\\x{1f5b}\\x{1f5d}\\x{1f5f}-\\x{1f7d}" \
+  "\\x{1f80}-\\x{1fb4}\\x{1fb6}-\\x{1fbc}\\x{1fbe}\\x{1fc2}-\\x{1fc4}\\x{1fc6}-\\x{1fcc}\\x{1fd0}-\\x{1fd3}" \
+  "\\x{1fd6}-\\x{1fdb}\\x{1fe0}-\\x{1fec}\\x{1ff2}-\\x{1ff4}\\x{1ff6}-\\x{1ffc}\\x{2102}\\x{2107}" \
+  "\\x{210a}-\\x{2113}\\x{2115}\\x{2119}-\\x{211d}\\x{2124}\\x{2126}\\x{2128}\\x{212a}-\\x{212d}" \
+  "\\x{212f}-\\x{2134}\\x{2139}\\x{213c}-\\x{213f}\\x{2145}-\\x{2149}\\x{214e}\\x{2183}\\x{2184}" \
+  "\\x{2c00}-\\x{2c7b}\\x{2c7e}-\\x{2ce4}\\x{2ceb}-\\x{2cee}\\x{2cf2}\\x{2cf3}\\x{a640}-\\x{a66d}" \
+  "\\x{a680}-\\x{a69b}\\x{a722}-\\x{a76f}\\x{a771}-\\x{a787}\\x{a78b}-\\x{a78e}\\x{ab70}-\\x{abbf}" \
+  "\\x{fb00}-\\x{fb06}\\x{fb13}-\\x{fb17}\\x{ff21}-\\x{ff3a}\\x{ff41}-\\x{ff5a}\\x{10400}-\\x{1044f}" \
+  "\\x{104b0}-\\x{104d3}\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-\\x{10cf2}" \
+  "\\x{118a0}-\\x{118df}\\x{1e900}-\\x{1e943}]+"
 #define ASIAN_SCRIPTS \
-  "[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+"
+  "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{f900}-\\x{faff}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}" \
+  "\\x{ff65}-\\x{ff9f}\\x{2f00}-\\x{2fdf}\\x{e40}-\\x{e7f}\\x{e80}-\\x{eff}\\x{1780}-\\x{17ff}" \
+  "\\x{1000}-\\x{109f}\\x{aa60}-\\x{aa7f}\\x{a9e0}-\\x{a9ff}\\x{ac00}-\\x{d7af}\\x{1100}-\\x{11ff}]+"
+/* clang-format on */
 #define NO_HAN_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define NO_HAN_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define KIMI                                                                                                  \
@@ -75,15 +82,20 @@ static const entry entries[] = {
     {"smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", {.patterns = {"\\p{N}", GPT2}}},
     {"falcon ", {.patterns = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}}},
     {"deepseek-llm ",
-     {.patterns = {"[\\r\\n]", LATIN_GREEK_CYRILLIC, "\\s?[!-/:-~！-／：-～‘-‟　-。]+", BLANKS_AT_END,
-                   "[一-龥ࠀ-一가-퟿]+", "\\p{N}+"}}},
-    {"deepseek-coder ", {.patterns = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"}}},
+     {.patterns = {"[\\r\\n]", LATIN_GREEK_CYRILLIC,
+                   "\\s?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+",
+                   BLANKS_AT_END, "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+", "\\p{N}+"}}},
+    {"deepseek-coder ",
+     {.patterns = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+",
+                   "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+", "\\p{N}"}}},
     {"deepseek-v3 hunyuan-dense joyai-llm hy_v4 ",
      {.patterns = {"\\p{N}{1,3}", HAN_KANA, PUNCTUATED "[\\r\\n]*|" LINES_BLANKS}}},
     {"spark2_5 ", {.patterns = {"\\p{N}{1,3}", HAN_KANA, PUNCTUATED "|[\\r\\n]|" BLANKS, "\\p{N}"}}},
     {"youtu ",
-     {.patterns = {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|" HAN_KANA,
-                   CASED(ENDINGS "?") "|\\p{N}|" OTHERS_SLASH "|" LINES_BLANKS},
+     {.patterns =
+          {"[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|[\\x{ff01}\\x{2026}\\x{201c}\\x{201d}\\x{2018}\\x{2019}\\x{2014}"
+           "\\x{ff1a}\\x{ff1b}\\x{ff0c}\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]+|[\\x{3105}-\\x{312f}]+|" HAN_KANA,
+           CASED(ENDINGS "?") "|\\p{N}|" OTHERS_SLASH "|" LINES_BLANKS},
       .ignore_merges = true}},
     {"poro-chat bloom gpt3-finnish ", {.patterns = {BLOOM}}},
     {"viking ", {.patterns = {BLOOM, "\\p{N}"}}},

@@ -39,6 +39,15 @@ tnj_value tnj_by_attribute(tnj_state *s, tnj_value item, tnj_value attribute, tn
 /* A string in lower case, for comparing without case; other values as they are. */
 tnj_value tnj_fold(tnj_state *s, tnj_value v);
 
+/* ---- whole filters ---- */
+tnj_value tnj_pretty(tnj_state *s, tnj_value v); /* pprint */
+/* How urlize writes its links. */
+typedef struct tnj_link_style {
+  int64_t limit;        /* code points of an address that are shown; -1: all */
+  tnj_value attributes; /* what stands behind href="...", with a blank in front */
+} tnj_link_style;
+tnj_value tnj_urlize(tnj_state *s, tnj_value text, const tnj_link_style *style);
+
 /* ---- time ---- */
 /* strftime in the C locale, with GNU's flags "-", "_", "0" and "^". */
 tnj_value tnj_format_time(tnj_state *s, tnj_value format, const tn_jinja_time *time);

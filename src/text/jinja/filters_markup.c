@@ -157,6 +157,38 @@ FILTER(urlencode) {
   return tnj_buffer_string(s, out);
 }
 
+/* ---- urlize ---- */
+
+/* The words of `rel`, "nofollow" if asked for, and jinja2's own "noopener", each once and in order. */
+static tnj_value link_relations(tnj_state *s, tnj_value rel, bool nofollow) {
+  tnj_dict *words = tnj_dict_new(s, 4);
+  if (tnj_given(rel) && rel.kind != TNJ_NONE) {
+    const tnj_list *given = tnj_split_space(s, tnj_need_string(s, rel, "urlize: rel"), -1, false);
+    for (size_t i = 0; i < given->count; i++) tnj_dict_set(s, words, given->items[i], tnj_none());
+  }
+  if (nofollow) tnj_dict_set(s, words, tnj_string_text(s, "nofollow"), tnj_none());
+  tnj_dict_set(s, words, tnj_string_text(s, "noopener"), tnj_none());
+  tnj_value sorted = tnj_call_builtin(s, tnj_find_filter(tnj_string_text(s, "sort")), tnj_dict_value(words),
+                                      &(tnj_arguments){.count = 0});
+  return tnj_join(s, tnj_string_text(s, " "), sorted.list);
+}
+
+FILTER(urlize) {
+  UNUSED;
+  tnj_buffer *attributes = tnj_buffer_new(s, 32);
+  tnj_append_text(s, attributes, " rel=\"");
+  tnj_append_string(s, attributes, tnj_escape(s, link_relations(s, p[3], tnj_bool_or(s, p[1], false))));
+  tnj_append_text(s, attributes, "\"");
+  if (tnj_given(p[2]) && p[2].kind != TNJ_NONE) {
+    tnj_append_text(s, attributes, " target=\"");
+    tnj_append_string(s, attributes, tnj_escape(s, tnj_need_string(s, p[2], "urlize: target")));
+    tnj_append_text(s, attributes, "\"");
+  }
+  const tnj_link_style style = {tnj_integer_or(s, p[0], -1, "urlize: trim_url_limit"),
+                                tnj_buffer_string(s, attributes)};
+  return tnj_urlize(s, tnj_str(s, self), &style);
+}
+
 const tnj_builtin tnj_markup_filters[] = {{"safe", safe, "", 0},
                                           {"escape", escape, "", 0},
                                           {"e", escape, "", 0},
@@ -164,4 +196,5 @@ const tnj_builtin tnj_markup_filters[] = {{"safe", safe, "", 0},
                                           {"striptags", striptags, "", 0},
                                           {"xmlattr", xmlattr, "autospace", 0},
                                           {"urlencode", urlencode, "", 0},
+                                          {"urlize", urlize, "trim_url_limit nofollow target rel", 0},
                                           {0}};

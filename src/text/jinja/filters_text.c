@@ -250,33 +250,9 @@ FILTER(tojson) {
   return tnj_buffer_string(s, out);
 }
 
-/* The value with the keys of every dictionary in order, on one line. */
-static tnj_value with_sorted_keys(tnj_state *s, tnj_value v) {
-  tnj_enter(s);
-  if (tnj_is_sequence(v)) {
-    tnj_value *items, list = tnj_list_new(s, v.kind, v.list->count, &items);
-    for (size_t i = 0; i < v.list->count; i++) items[i] = with_sorted_keys(s, v.list->items[i]);
-    v = list;
-  } else if (v.kind == TNJ_DICT) {
-    tnj_value pairs =
-        tnj_call_builtin(s, tnj_find_filter(tnj_string_text(s, "dictsort")), v,
-                         &(tnj_arguments){.items = &(tnj_value){.kind = TNJ_BOOL, .boolean = true}, .count = 1});
-    tnj_dict *dict = tnj_dict_new(s, pairs.list->count);
-    for (size_t i = 0; i < pairs.list->count; i++) {
-      const tnj_value *pair = pairs.list->items[i].list->items;
-      tnj_dict_set(s, dict, pair[0], with_sorted_keys(s, pair[1]));
-    }
-    v = tnj_dict_value(dict);
-  }
-  tnj_leave(s);
-  return v;
-}
-
 FILTER(pprint) {
   UNUSED;
-  tnj_buffer *out = tnj_buffer_new(s, 64);
-  tnj_append_repr(s, out, with_sorted_keys(s, self));
-  return tnj_buffer_string(s, out);
+  return tnj_pretty(s, self);
 }
 
 const tnj_builtin tnj_text_filters[] = {{"upper", upper, "", 0},

@@ -56,6 +56,12 @@ tnj_value tnj_intern(tnj_parser *p, tnj_value name) {
   return (tnj_value){.kind = TNJ_STRING, .string = p->names[slot]};
 }
 
+static tnj_value name_of(tnj_parser *p, const char *text) {
+  tnj_value name = tnj_string_new(p->s, text, strlen(text), true);
+  name.string->buffer->frozen = true;
+  return tnj_intern(p, name);
+}
+
 static void next(tnj_parser *p) {
   if (p->token->kind != TNJ_T_END) p->token++;
   p->s->offset = p->token->offset;
@@ -162,7 +168,7 @@ static tnj_node *parse_if(tnj_parser *p, tnj_node *node) {
 static tnj_node *parse_for(tnj_parser *p, tnj_node *node) {
   static const char *const ends[] = {"else", "endfor", NULL}, *const last[] = {"endfor", NULL};
   node->kind = TNJ_N_FOR;
-  node->name = tnj_intern(p, tnj_string_new(p->s, "loop", 4, true));
+  node->name = name_of(p, "loop");
   node->first = tnj_parse_target(p, false, true);
   if (node->first->kind == TNJ_N_NAME && node->first->name.string == node->name.string)
     tnj_error(p->s, "Can't assign to special loop variable in for-loop target");
@@ -260,7 +266,7 @@ static tnj_node *parse_call_block(tnj_parser *p, tnj_node *node) {
   node->signature = signature;
   node->second = tnj_parse_expression(p);
   if (node->second->kind != TNJ_N_CALL) tnj_error(p->s, "expected call");
-  node->name = tnj_intern(p, tnj_string_new(p->s, "caller", 6, true));
+  node->name = name_of(p, "caller");
   node->first = parse_macro_body(p, signature, "endcall");
   return node;
 }

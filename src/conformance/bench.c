@@ -154,7 +154,7 @@ static tn_status check_strips(const tn_bench *bench, const tn_bench_memory *memo
   at = first_other(bench->staging, end, end + memory->offset, STRIP_BYTE);
   if (at == UINT64_MAX && poison >= 0) at = first_other(bench->staging, memory->offset + used, end, (uint8_t)poison);
   if (at == UINT64_MAX) return TN_OK;
-  return tn_fail(error, TN_E_INTERNAL, "wrote %llu bytes behind the end of %s %u",
+  return tn_fail(error, TN_E_INTERNAL, "wrote to byte %llu behind the end of %s %u",
                  (unsigned long long)(at - memory->offset - used + 1), what, index);
 }
 

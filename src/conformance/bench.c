@@ -62,8 +62,7 @@ static tn_status pack(tn_bench *bench, uint32_t number, tn_error *error) {
 }
 
 static tn_status take_state(tn_bench *bench, uint32_t number, tn_error *error) {
-  const uint32_t *dims = (const uint32_t *)bench->c->values[number].dims;
-  const tn_state_desc desc = {sizeof desc, bench->c->values[number].dtype, dims[0], dims[1], dims[2], dims[3]};
+  const tn_state_desc desc = tn_case_state_desc(&bench->c->values[number]);
   tn_state_layout layout = {.size = sizeof layout};
   tn_status status = tn_device_state_layout(bench->device, &desc, &layout, error);
   if (status != TN_OK) return status;

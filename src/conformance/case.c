@@ -121,6 +121,19 @@ uint32_t tn_case_kv(tn_case *c, uint32_t dtype, uint32_t kv_heads, uint32_t key_
                          .dims = {(int32_t)kv_heads, (int32_t)key_dim, (int32_t)value_dim, (int32_t)TN_PAGE_SLOTS}});
 }
 
+uint32_t tn_case_recurrent(tn_case *c, uint32_t heads, uint32_t key_dim, uint32_t value_dim) {
+  return add_value(c, (tn_case_value){.kind = TN_VALUE_STATE,
+                                      .dtype = TN_F32,
+                                      .rank = 3,
+                                      .dims = {(int32_t)heads, (int32_t)key_dim, (int32_t)value_dim}});
+}
+
+tn_state_desc tn_case_state_desc(const tn_case_value *value) {
+  const uint32_t *dims = (const uint32_t *)value->dims;
+  return (tn_state_desc){sizeof(tn_state_desc),         value->dtype, dims[0], dims[1], dims[2],
+                         value->rank == 4 ? dims[3] : 0};
+}
+
 uint8_t *tn_case_data(const tn_case *c, uint32_t number, uint64_t *bytes) {
   const tn_case_value *value = &c->values[number];
   if (value->kind == TN_VALUE_INPUT) {
@@ -163,7 +176,8 @@ uint32_t tn_case_pages_each(const tn_case *c) {
 }
 
 uint32_t tn_case_pages(const tn_case *c) {
-  return c->sequence_count * tn_case_pages_each(c) + 1;
+  uint32_t each = tn_case_pages_each(c);
+  return c->sequence_count * (each > 2 ? each : 2) + 1;
 }
 
 static void put_values(const tn_case *c, tn_value *values) {

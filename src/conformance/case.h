@@ -71,6 +71,10 @@ uint32_t tn_case_weight(tn_case *c, uint32_t dtype, uint32_t rank, const uint32_
 uint32_t tn_case_vector(tn_case *c, uint32_t count);
 uint32_t tn_case_matrix(tn_case *c, uint32_t dtype, uint32_t rows, uint32_t cols, uint32_t uses);
 uint32_t tn_case_kv(tn_case *c, uint32_t dtype, uint32_t kv_heads, uint32_t key_dim, uint32_t value_dim);
+/* A recurrent state: a matrix [key_dim, value_dim] in f32 for each head. */
+uint32_t tn_case_recurrent(tn_case *c, uint32_t heads, uint32_t key_dim, uint32_t value_dim);
+/* The description of a state value, as the portable layer would make it. */
+tn_state_desc tn_case_state_desc(const tn_case_value *value);
 
 /* The stored bytes of a weight's first source, or of an input, and how many there are. */
 uint8_t *tn_case_data(const tn_case *c, uint32_t value, uint64_t *bytes);
@@ -82,7 +86,8 @@ void tn_case_op(tn_case *c, uint32_t opcode, const void *attributes, const int64
 /* The program, to be freed: symbolic dims, planned for the case's rows. Checked; NULL with an error. */
 tn_program *tn_case_program(const tn_case *c, tn_error *error);
 
-/* Pages a sequence needs, and pages of a state: all sequences', and one that belongs to nobody. */
+/* Pages a sequence needs, and pages of a state: all sequences', two each at least (a recurrent state goes from one slot
+ * to the other), and one that belongs to nobody. */
 uint32_t tn_case_pages_each(const tn_case *c);
 uint32_t tn_case_pages(const tn_case *c);
 

@@ -33,8 +33,7 @@ static tn_status pack_weight(const tn_case_value *value, tn_tensor *tensor, tn_e
 }
 
 static tn_status take_pages(const tn_case *c, const tn_case_value *value, host_run *run, tn_error *error) {
-  const uint32_t *dims = (const uint32_t *)value->dims;
-  const tn_state_desc desc = {sizeof desc, value->dtype, dims[0], dims[1], dims[2], dims[3]};
+  const tn_state_desc desc = tn_case_state_desc(value);
   tn_state_layout layout = {.size = sizeof layout};
   tn_status status = tn_plain_state_layout(&desc, &layout);
   if (status != TN_OK) return tn_fail(error, status, "a state of the case has no plain page");

@@ -29,6 +29,8 @@ tn_make *tn_maker_of(uint32_t opcode) {
       [TN_OP_MOE_ROUTE] = tn_make_moe_route,
       [TN_OP_MOE_LINEAR] = tn_make_moe_linear,
       [TN_OP_MOE_COMBINE] = tn_make_moe_combine,
+      [TN_OP_SHORT_CONV] = tn_make_short_conv,
+      [TN_OP_DELTA_RULE] = tn_make_delta_rule,
   };
   return opcode < TN_OP_LIMIT ? makers[opcode] : NULL;
 }

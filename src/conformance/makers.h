@@ -29,8 +29,10 @@ tn_make tn_make_add, tn_make_mul, tn_make_activation, tn_make_scale, tn_make_sof
 tn_make tn_make_linear;
 /* makers_attention.c, */
 tn_make tn_make_rope_table, tn_make_rope, tn_make_kv_write, tn_make_attention;
-/* makers_experts.c */
+/* makers_experts.c, */
 tn_make tn_make_moe_route, tn_make_moe_linear, tn_make_moe_combine;
+/* makers_recurrent.c */
+tn_make tn_make_short_conv, tn_make_delta_rule;
 
 /* Row counts that every op is tried with: one, few, a whole page of them and a bit. */
 #define TN_MAKER_ROWS 4

@@ -15,7 +15,8 @@ typedef struct tn_schedule {
 typedef struct tn_step_plan {
   const tn_case *c;
   tn_schedule schedule;
-  uint32_t done[TN_CASE_SEQUENCES]; /* rows of each sequence that are behind */
+  uint32_t done[TN_CASE_SEQUENCES];  /* rows of each sequence that are behind */
+  uint32_t slots[TN_CASE_SEQUENCES]; /* where its recurrent state is, of two */
   tn_batch batch;
   tn_row *rows;
   uint32_t *case_rows, *logits_rows, *pages;

@@ -1,4 +1,5 @@
 /* tenon render: the text that a chat template makes of a context. */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,19 +138,61 @@ static int serve(bool spans) {
 
 /* ---- files ---- */
 
-/* The template of a GGUF file, or a template file itself. */
+static tn_status copy_source(const char *data, size_t size, char **source, size_t *source_size, tn_error *error) {
+  *source = tn_copy_text(data, size);
+  *source_size = size;
+  return *source ? TN_OK : tn_fail(error, TN_E_MEMORY, "out of memory for the template's %zu bytes", size);
+}
+
+/* "chat_template" of a tokenizer_config.json: a string, or a list of {"name", "template"} of which "default" counts. */
+static tn_status read_config_template(const char *path, char **source, size_t *size, tn_error *error) {
+  char *json = NULL;
+  size_t json_size = 0;
+  tn_status status = tn_file_read(path, MAX_FILE_BYTES, &json, &json_size, error);
+  if (status) return status;
+  json_t *config = json_loadb(json, json_size, JSON_ALLOW_NUL, NULL);
+  const json_t *found = json_object_get(config, "chat_template");
+  for (size_t i = 0; json_is_array(found) && i < json_array_size(found); i++) {
+    const json_t *entry = json_array_get(found, i);
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    if (name && strcmp(name, "default") == 0) found = json_object_get(entry, "template");
+  }
+  if (json_is_string(found))
+    status = copy_source(json_string_value(found), json_string_length(found), source, size, error);
+  else
+    status = tn_fail(error, TN_E_NOT_FOUND, "%s: no \"chat_template\"", path);
+  json_decref(config);
+  free(json);
+  return status;
+}
+
+static tn_status read_folder_template(const char *folder, char **source, size_t *size, tn_error *error) {
+  tn_buf path;
+  tn_buf_init(&path);
+  tn_buf_printf(&path, "%s/chat_template.jinja", folder);
+  tn_status status = path.failed ? tn_fail(error, TN_E_MEMORY, "out of memory for a path") : TN_OK;
+  if (!status && tn_path_exists(path.data)) {
+    status = tn_file_read(path.data, MAX_FILE_BYTES, source, size, error);
+  } else if (!status) {
+    tn_buf_clear(&path);
+    tn_buf_printf(&path, "%s/tokenizer_config.json", folder);
+    status = path.failed ? tn_fail(error, TN_E_MEMORY, "out of memory for a path")
+                         : read_config_template(path.data, source, size, error);
+  }
+  tn_buf_finish(&path);
+  return status;
+}
+
+/* The template of a GGUF file or a folder, or a template file itself. */
 static tn_status read_template(const render_tool *tool, const char *model, char **source, size_t *size,
                                tn_error *error) {
   if (tool->template_path) return tn_file_read(tool->template_path, MAX_FILE_BYTES, source, size, error);
+  if (tn_path_is_directory(model)) return read_folder_template(model, source, size, error);
   tn_gguf *gguf = NULL;
   tn_text text = {0};
   tn_status status = tn_gguf_open(&gguf, model, error);
   if (!status) status = tn_gguf_get_string(gguf, NULL, "tokenizer.chat_template", &text, error);
-  if (!status) {
-    *source = tn_copy_text(text.data, text.bytes);
-    *size = text.bytes;
-    if (!*source) status = tn_fail(error, TN_E_MEMORY, "out of memory for the template's %zu bytes", text.bytes);
-  }
+  if (!status) status = copy_source(text.data, text.bytes, source, size, error);
   tn_gguf_close(gguf);
   return status;
 }

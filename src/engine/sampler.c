@@ -7,18 +7,14 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "engine/candidates.h"
 #include "engine/random.h"
-
-/* Candidates are ordered by value, of equals the lower id first. */
-typedef struct candidate {
-  float value;
-  int32_t token;
-} candidate;
 
 struct tn_sampler {
   uint32_t vocabulary;
-  float *values;         /* [vocabulary]: the logits as the stages have changed them */
-  candidate *candidates; /* what top-k or top-p have kept, best first; count 0: all of `values` still stand */
+  float *values;            /* [vocabulary]: the logits as the stages have changed them */
+  float *weights;           /* [vocabulary]: work space for exponentials */
+  tn_candidate *candidates; /* what top-k, top-p or min-p have kept, in no order; count 0: all of `values` */
   uint32_t candidate_count;
   uint32_t *counts; /* [vocabulary]: 0 between draws */
 };
@@ -35,10 +31,11 @@ tn_status tn_sampler_create(uint32_t vocabulary, tn_sampler **sampler, tn_error 
   if (made) {
     made->vocabulary = vocabulary;
     made->values = tn_calloc(vocabulary, sizeof *made->values);
+    made->weights = tn_calloc(vocabulary, sizeof *made->weights);
     made->candidates = tn_calloc(vocabulary, sizeof *made->candidates);
     made->counts = tn_calloc(vocabulary, sizeof *made->counts);
   }
-  if (!made || !made->values || !made->candidates || !made->counts) {
+  if (!made || !made->values || !made->weights || !made->candidates || !made->counts) {
     tn_sampler_destroy(made);
     return tn_fail(error, TN_E_MEMORY, "no memory for a sampler of %u tokens", vocabulary);
   }
@@ -49,6 +46,7 @@ tn_status tn_sampler_create(uint32_t vocabulary, tn_sampler **sampler, tn_error 
 void tn_sampler_destroy(tn_sampler *sampler) {
   if (!sampler) return;
   free(sampler->values);
+  free(sampler->weights);
   free(sampler->candidates);
   free(sampler->counts);
   free(sampler);
@@ -92,66 +90,7 @@ tn_status tn_sampling_check(const tn_sampling *sampling, uint32_t vocabulary, tn
   return TN_OK;
 }
 
-/* ---- an order of candidates, and a heap with the worst of them on top ---- */
-
-static bool is_better(candidate a, candidate b) {
-  return a.value > b.value || (a.value == b.value && a.token < b.token);
-}
-
-/* Restores a heap of `count` candidates in which only `at` may stand too high. */
-static void sift_down(candidate *heap, uint32_t count, uint32_t at) {
-  candidate moved = heap[at];
-  for (;;) {
-    uint32_t child = 2 * at + 1;
-    if (child >= count) break;
-    if (child + 1 < count && is_better(heap[child], heap[child + 1])) child++;
-    if (is_better(heap[child], moved)) break;
-    heap[at] = heap[child];
-    at = child;
-  }
-  heap[at] = moved;
-}
-
-static void make_heap(candidate *heap, uint32_t count) {
-  for (uint32_t i = count / 2; i-- > 0;) sift_down(heap, count, i);
-}
-
-/* Makes of a heap an array, best first. */
-static void sort_heap(candidate *heap, uint32_t count) {
-  while (count > 1) {
-    candidate worst = heap[0];
-    heap[0] = heap[--count];
-    heap[count] = worst;
-    sift_down(heap, count, 0);
-  }
-}
-
-/* The best `wanted` of `values`, sorted, into `best`; returns how many (values of -infinity never count). */
-static uint32_t select_best(const float *values, uint32_t count, candidate *best, uint32_t wanted) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    candidate next = {values[i], (int32_t)i};
-    if (next.value == -INFINITY) continue;
-    if (kept < wanted) {
-      best[kept++] = next;
-      if (kept == wanted) make_heap(best, kept);
-    } else if (next.value > best[0].value) {
-      best[0] = next;
-      sift_down(best, kept, 0);
-    }
-  }
-  if (kept < wanted) make_heap(best, kept);
-  sort_heap(best, kept);
-  return kept;
-}
-
 /* ---- stages ---- */
-
-static float greatest(const float *values, uint32_t count) {
-  float best = -INFINITY;
-  for (uint32_t i = 0; i < count; i++) best = values[i] > best ? values[i] : best;
-  return best;
-}
 
 static bool wants_bias(const tn_draw *draw) {
   return draw->sampling->logit_bias_count > 0 || draw->banned_count > 0;
@@ -202,7 +141,7 @@ static bool wants_temperature(const tn_draw *draw) {
 
 /* Relative to the best, so that no temperature overflows. */
 static void apply_temperature(tn_sampler *sampler, const tn_draw *draw) {
-  float best = greatest(sampler->values, sampler->vocabulary);
+  float best = tn_greatest(sampler->values, sampler->vocabulary);
   for (uint32_t i = 0; i < sampler->vocabulary; i++)
     sampler->values[i] = (sampler->values[i] - best) / draw->sampling->temperature;
 }
@@ -214,44 +153,47 @@ static bool wants_top_k(const tn_draw *draw) {
 static void apply_top_k(tn_sampler *sampler, const tn_draw *draw) {
   if (draw->sampling->top_k >= sampler->vocabulary) return;
   sampler->candidate_count =
-      select_best(sampler->values, sampler->vocabulary, sampler->candidates, draw->sampling->top_k);
+      tn_select_best(sampler->values, sampler->vocabulary, sampler->candidates, draw->sampling->top_k);
+}
+
+/* Makes candidates of all values that are at least `least`, or drops the candidates that aren't. */
+static void keep_from(tn_sampler *sampler, float least) {
+  tn_candidate *candidates = sampler->candidates;
+  uint32_t count = sampler->candidate_count, kept = 0;
+  if (count) {
+    for (uint32_t i = 0; i < count; i++)
+      if (candidates[i].value >= least) candidates[kept++] = candidates[i];
+  } else {
+    for (uint32_t i = 0; i < sampler->vocabulary; i++)
+      if (sampler->values[i] >= least) candidates[kept++] = (tn_candidate){sampler->values[i], (int32_t)i};
+  }
+  sampler->candidate_count = kept;
+}
+
+static double weight_of_candidates(const tn_sampler *sampler, float best) {
+  double sum = 0;
+  for (uint32_t i = 0; i < sampler->candidate_count; i++)
+    sum += (double)tn_exp_below(sampler->candidates[i].value - best);
+  return sum;
 }
 
 static bool wants_top_p(const tn_draw *draw) {
   return draw->sampling->top_p < 1.0f;
 }
 
-/* Keeps of sorted candidates the fewest that together have at least `mass`. */
-static uint32_t count_mass(const candidate *candidates, uint32_t count, double mass) {
-  double sum = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    sum += (double)expf(candidates[i].value - candidates[0].value);
-    if (sum >= mass) return i + 1;
-  }
-  return count;
-}
-
 /* Holtzman et al., "The curious case of neural text degeneration" (2020): the fewest best tokens that reach p. */
 static void apply_top_p(tn_sampler *sampler, const tn_draw *draw) {
-  double p = (double)draw->sampling->top_p, sum = 0;
+  double p = (double)draw->sampling->top_p, sum;
+  float best = tn_greatest(sampler->values, sampler->vocabulary);
   if (sampler->candidate_count) {
-    for (uint32_t i = 0; i < sampler->candidate_count; i++)
-      sum += (double)expf(sampler->candidates[i].value - sampler->candidates[0].value);
-    sampler->candidate_count = count_mass(sampler->candidates, sampler->candidate_count, p * sum);
-    return;
+    sum = weight_of_candidates(sampler, best);
+  } else {
+    /* Tokens below (1 - p) / V of the mass have less than 1 - p together, so the others reach p without them; the half
+     * makes up for rounding. */
+    sum = tn_exponentials(sampler->values, sampler->vocabulary, best, sampler->weights);
+    keep_from(sampler, best + (float)log(0.5 * (1.0 - p) * sum / sampler->vocabulary));
   }
-  float best = greatest(sampler->values, sampler->vocabulary);
-  for (uint32_t i = 0; i < sampler->vocabulary; i++) sum += (double)expf(sampler->values[i] - best);
-  /* Tokens below (1 - p) / V of the mass have less than 1 - p together, so the others reach p without them; the half
-   * makes up for rounding. */
-  double floor_mass = 0.5 * (1.0 - p) * sum / sampler->vocabulary;
-  float least = best + (float)log(floor_mass);
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < sampler->vocabulary; i++)
-    if (sampler->values[i] >= least) sampler->candidates[kept++] = (candidate){sampler->values[i], (int32_t)i};
-  make_heap(sampler->candidates, kept);
-  sort_heap(sampler->candidates, kept);
-  sampler->candidate_count = count_mass(sampler->candidates, kept, p * sum);
+  sampler->candidate_count = tn_select_mass(sampler->candidates, sampler->candidate_count, best, p * sum);
 }
 
 static bool wants_min_p(const tn_draw *draw) {
@@ -260,18 +202,7 @@ static bool wants_min_p(const tn_draw *draw) {
 
 /* Keeps the tokens that have at least min_p times the probability of the best one. */
 static void apply_min_p(tn_sampler *sampler, const tn_draw *draw) {
-  float distance = logf(draw->sampling->min_p);
-  if (sampler->candidate_count) {
-    uint32_t kept = 1;
-    while (kept < sampler->candidate_count &&
-           sampler->candidates[kept].value - sampler->candidates[0].value >= distance)
-      kept++;
-    sampler->candidate_count = kept;
-    return;
-  }
-  float best = greatest(sampler->values, sampler->vocabulary);
-  for (uint32_t i = 0; i < sampler->vocabulary; i++)
-    if (sampler->values[i] - best < distance) sampler->values[i] = -INFINITY;
+  keep_from(sampler, tn_greatest(sampler->values, sampler->vocabulary) + logf(draw->sampling->min_p));
 }
 
 /* Stages that change the values, then those that scale and choose; greedy sampling needs the first group only. */
@@ -295,70 +226,57 @@ static void apply_stages(tn_sampler *sampler, const tn_draw *draw, const stage *
 /* ---- the draw ---- */
 
 static int32_t draw_candidate(const tn_sampler *sampler, double random) {
-  const candidate *candidates = sampler->candidates;
-  double sum = 0, passed = 0;
-  for (uint32_t i = 0; i < sampler->candidate_count; i++)
-    sum += (double)expf(candidates[i].value - candidates[0].value);
-  for (uint32_t i = 0; i < sampler->candidate_count; i++) {
-    passed += (double)expf(candidates[i].value - candidates[0].value);
-    if (passed > random * sum) return candidates[i].token;
-  }
-  return candidates[0].token;
-}
-
-/* Among all tokens, in the order of their ids. */
-static int32_t draw_value(tn_sampler *sampler, double random) {
-  float best = greatest(sampler->values, sampler->vocabulary);
-  double sum = 0, passed = 0;
+  float best = tn_greatest(sampler->values, sampler->vocabulary);
+  double wanted = random * weight_of_candidates(sampler, best), passed = 0;
   int32_t last = 0;
-  for (uint32_t i = 0; i < sampler->vocabulary; i++) {
-    sampler->values[i] = expf(sampler->values[i] - best);
-    sum += (double)sampler->values[i];
-  }
-  for (uint32_t i = 0; i < sampler->vocabulary; i++) {
-    if (sampler->values[i] == 0.0f) continue;
-    passed += (double)sampler->values[i];
-    last = (int32_t)i;
-    if (passed > random * sum) break;
+  for (uint32_t i = 0; i < sampler->candidate_count && passed <= wanted; i++) {
+    double weight = (double)tn_exp_below(sampler->candidates[i].value - best);
+    if (weight > 0) last = sampler->candidates[i].token;
+    passed += weight;
   }
   return last;
 }
 
-static int32_t best_value(const tn_sampler *sampler) {
-  uint32_t best = 0;
-  for (uint32_t i = 1; i < sampler->vocabulary; i++)
-    if (sampler->values[i] > sampler->values[best]) best = i;
-  return (int32_t)best;
+/* Among all tokens, in the order of their ids. */
+static int32_t draw_value(tn_sampler *sampler, double random) {
+  float best = tn_greatest(sampler->values, sampler->vocabulary);
+  double wanted = random * tn_exponentials(sampler->values, sampler->vocabulary, best, sampler->weights), passed = 0;
+  int32_t last = 0;
+  for (uint32_t i = 0; i < sampler->vocabulary && passed <= wanted; i++) {
+    if (sampler->weights[i] > 0) last = (int32_t)i;
+    passed += (double)sampler->weights[i];
+  }
+  return last;
 }
 
 /* Log-probabilities by the untouched logits. */
 static void add_logprobs(const tn_sampler *sampler, const tn_draw *draw, tn_sample *sample) {
   if (!draw->sampling->logprobs && !draw->sampling->top_logprobs) return;
-  float best = greatest(draw->logits, sampler->vocabulary);
-  double sum = 0;
-  for (uint32_t i = 0; i < sampler->vocabulary; i++) sum += (double)expf(draw->logits[i] - best);
-  double log_sum = log(sum);
+  float best = tn_greatest(draw->logits, sampler->vocabulary);
+  double log_sum = log(tn_exponentials(draw->logits, sampler->vocabulary, best, sampler->weights));
   sample->logprob = (float)((double)(draw->logits[sample->token] - best) - log_sum);
-  candidate top[TN_MAX_TOP_LOGPROBS];
-  sample->top_count = draw->sampling->top_logprobs
-                          ? select_best(draw->logits, sampler->vocabulary, top, draw->sampling->top_logprobs)
-                          : 0;
+  if (!draw->sampling->top_logprobs) return;
+  tn_candidate top[TN_MAX_TOP_LOGPROBS];
+  sample->top_count = tn_select_best(draw->logits, sampler->vocabulary, top, draw->sampling->top_logprobs);
   for (uint32_t i = 0; i < sample->top_count; i++)
     sample->top[i] = (tn_top_logprob){top[i].token, (float)((double)(top[i].value - best) - log_sum)};
+}
+
+static tn_status name_unsound(const tn_draw *draw, uint32_t vocabulary, tn_error *error) {
+  uint32_t token = 0;
+  while (token + 1 < vocabulary && draw->logits[token] < INFINITY) token++;
+  return tn_fail(error, TN_E_INTERNAL, "the logit of token %u at position %u is %g", token, draw->token_count,
+                 (double)draw->logits[token]);
 }
 
 tn_status tn_sampler_draw(tn_sampler *sampler, const tn_draw *draw, tn_sample *sample, tn_error *error) {
   sample->top_count = 0;
   sample->logprob = 0;
-  for (uint32_t i = 0; i < sampler->vocabulary; i++) {
-    if (!(draw->logits[i] < INFINITY))
-      return tn_fail(error, TN_E_INTERNAL, "the logit of token %u at position %u is %g", i, draw->token_count,
-                     (double)draw->logits[i]);
-  }
+  if (!tn_values_are_sound(draw->logits, sampler->vocabulary)) return name_unsound(draw, sampler->vocabulary, error);
   memcpy(sampler->values, draw->logits, sampler->vocabulary * sizeof *sampler->values);
   sampler->candidate_count = 0;
   apply_stages(sampler, draw, VALUE_STAGES, TN_COUNT(VALUE_STAGES));
-  sample->token = best_value(sampler);
+  sample->token = (int32_t)tn_index_of_greatest(sampler->values, sampler->vocabulary);
   if (sampler->values[sample->token] == -INFINITY)
     return tn_fail(error, TN_E_INVALID, "no token is allowed at position %u", draw->token_count);
   if (draw->sampling->temperature > 0) {

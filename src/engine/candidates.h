@@ -1,0 +1,34 @@
+/* Choosing among many values: the best k, the fewest that reach a mass, sums of exponentials. Plain functions over
+ * arrays that the caller owns, written so that compilers vectorise the passes over a whole vocabulary. Results depend
+ * on the values alone: no libm, and every sum has its fixed order. */
+#ifndef TENON_ENGINE_CANDIDATES_H
+#define TENON_ENGINE_CANDIDATES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Ordered by value, of equals the lower token first. */
+typedef struct tn_candidate {
+  float value;
+  int32_t token;
+} tn_candidate;
+
+/* Is every value a number below +infinity? */
+bool tn_values_are_sound(const float *values, uint32_t count);
+/* The greatest value; -infinity of none. */
+float tn_greatest(const float *values, uint32_t count);
+/* The first index of the greatest value (0 of none). */
+uint32_t tn_index_of_greatest(const float *values, uint32_t count);
+
+/* e^x for x <= 0 with a relative error below 2e-7; 0 below -87 (and for -infinity). */
+float tn_exp_below(float x);
+/* weights[i] = e^(values[i] - best), where no value is above `best`; gives their sum. */
+double tn_exponentials(const float *values, uint32_t count, float best, float *weights);
+
+/* The best `wanted` values, best first, into `best`; returns how many. Values of -infinity never count. */
+uint32_t tn_select_best(const float *values, uint32_t count, tn_candidate *best, uint32_t wanted);
+/* Moves the fewest best candidates that have together at least `mass`, in weights e^(value - best), to the front, in no
+ * order, and returns how many. */
+uint32_t tn_select_mass(tn_candidate *candidates, uint32_t count, float best, double mass);
+
+#endif

@@ -1,0 +1,108 @@
+/* Choosing among many values, against libm and a plain sort. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/candidates.h"
+
+#define MOST 400u
+
+static uint32_t next_random(uint64_t *state) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(*state >> 33);
+}
+
+static int by_rank(const void *a, const void *b) {
+  const tn_candidate *x = a, *y = b;
+  if (x->value != y->value) return x->value > y->value ? -1 : 1;
+  return x->token < y->token ? -1 : 1;
+}
+
+static void exponentials_are_near_libm(void **state) {
+  (void)state;
+  for (float x = 0; x > -86.9f; x -= 0.0031f) {
+    double wanted = exp((double)x);
+    assert_true(fabs((double)tn_exp_below(x) - wanted) <= 2e-7 * wanted);
+  }
+  assert_true(tn_exp_below(0.0f) == 1.0f);
+  assert_true(tn_exp_below(-1e-9f) == 1.0f);
+  assert_true(tn_exp_below(-88.0f) == 0.0f);
+  assert_true(tn_exp_below(-1e30f) == 0.0f);
+  assert_true(tn_exp_below(-INFINITY) == 0.0f);
+}
+
+/* Every length, so that whole vectors and what is left over are met; ties, and values that never count. */
+static void passes_agree_with_plain_loops(void **state) {
+  (void)state;
+  uint64_t random = 3;
+  float values[MOST], weights[MOST];
+  for (uint32_t count = 1; count < MOST; count++) {
+    float best = -INFINITY;
+    double sum = 0;
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < count; i++) {
+      values[i] = next_random(&random) % 7 ? (float)(next_random(&random) % 50) - 25.0f : -INFINITY;
+      if (values[i] > best) {
+        best = values[i];
+        index = i;
+      }
+    }
+    assert_true(tn_greatest(values, count) == best);
+    assert_int_equal(tn_index_of_greatest(values, count), index);
+    if (best == -INFINITY) continue;
+    double got = tn_exponentials(values, count, best, weights);
+    for (uint32_t i = 0; i < count; i++) {
+      assert_true(weights[i] == tn_exp_below(values[i] - best));
+      sum += (double)weights[i];
+    }
+    assert_true(fabs(got - sum) <= 1e-12 * sum);
+    assert_true(tn_values_are_sound(values, count));
+    uint32_t at = next_random(&random) % count;
+    values[at] = next_random(&random) % 2 ? NAN : INFINITY;
+    assert_false(tn_values_are_sound(values, count));
+  }
+}
+
+static void selections_agree_with_a_sort(void **state) {
+  (void)state;
+  uint64_t random = 4;
+  for (int round = 0; round < 3000; round++) {
+    uint32_t count = 1 + next_random(&random) % MOST, levels = 1 + next_random(&random) % 60;
+    float values[MOST];
+    tn_candidate sorted[MOST], got[MOST];
+    for (uint32_t i = 0; i < count; i++) {
+      values[i] = -(float)(next_random(&random) % levels) * 0.37f;
+      sorted[i] = got[i] = (tn_candidate){values[i], (int32_t)i};
+    }
+    qsort(sorted, count, sizeof *sorted, by_rank);
+    double total = 0, mass, passed = 0;
+    for (uint32_t i = 0; i < count; i++) total += (double)tn_exp_below(sorted[i].value - sorted[0].value);
+    mass = total * (double)(next_random(&random) % 1000) / 1000;
+    uint32_t wanted = 0;
+    do passed += (double)tn_exp_below(sorted[wanted++].value - sorted[0].value);
+    while (wanted < count && passed < mass);
+    uint32_t kept = tn_select_mass(got, count, sorted[0].value, mass);
+    if (fabs(passed - mass) > 1e-9) assert_int_equal(kept, wanted);
+    qsort(got, kept, sizeof *got, by_rank);
+    assert_memory_equal(got, sorted, kept * sizeof *got);
+    uint32_t k = 1 + next_random(&random) % count;
+    assert_int_equal(tn_select_best(values, count, got, k), k);
+    assert_memory_equal(got, sorted, k * sizeof *got);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(exponentials_are_near_libm),
+      cmocka_unit_test(passes_agree_with_plain_loops),
+      cmocka_unit_test(selections_agree_with_a_sort),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -63,7 +63,7 @@ static void find_marker_joins(tn_bpe *bpe) {
 
 tn_status tn_bpe_prepare(tn_bpe *bpe, size_t merges, tn_error *error) {
   for (size_t id = 0; id < bpe->vocab_count; id++)
-    if (bpe->table->sizes[id] > bpe->longest) bpe->longest = bpe->table->sizes[id];
+    if (bpe->table->places[id].bytes > bpe->longest) bpe->longest = bpe->table->places[id].bytes;
   if (!find_byte_ids(bpe)) return tn_fail(error, TN_E_MEMORY, "out of memory for a vocabulary");
   if (!bpe->byte_level && !bpe->word_prefix.bytes && !bpe->word_suffix.bytes && !bpe->ignore_merges)
     find_marker_joins(bpe);
@@ -97,8 +97,25 @@ static bool grow_pairs(tn_bpe *bpe) {
   return true;
 }
 
-static int32_t merge_symbol(tn_bpe *bpe, tn_text text, tn_error *error) {
-  int32_t id = tn_token_table_find(bpe->table, text);
+/* ---- merges: looked up in batches, so that the memory system works on many at a time ---- */
+
+#define BATCH 16
+#define BATCH_TEXT 240 /* bytes; longer merges are a batch of their own */
+
+typedef struct pending_merge {
+  tn_text left, right, whole;
+  uint64_t left_hash, right_hash, whole_hash;
+  char *large; /* the text if it doesn't fit below */
+  char text[BATCH_TEXT];
+} pending_merge;
+
+struct tn_bpe_batch {
+  pending_merge merges[BATCH];
+  size_t count;
+};
+
+static int32_t merge_symbol(tn_bpe *bpe, tn_text text, uint64_t hash, tn_error *error) {
+  int32_t id = tn_token_table_find_hashed(bpe->table, text, hash);
   if (id >= 0) return id;
   if (bpe->unknown != TN_BPE_UNKNOWN_KEEP) {
     tn_fail(error, TN_E_FORMAT, "merges[%zu]: '%.*s' is not in the vocabulary", bpe->merge_count,
@@ -110,40 +127,82 @@ static int32_t merge_symbol(tn_bpe *bpe, tn_text text, tn_error *error) {
   return id;
 }
 
-tn_status tn_bpe_add_merge(tn_bpe *bpe, tn_text left, tn_text right, tn_error *error) {
-  tn_error own = {0};
-  if (!error) error = &own;
-  char small[256];
-  size_t prefix = bpe->word_prefix.bytes;
-  if (right.bytes < prefix) prefix = 0;
-  size_t bytes = left.bytes + right.bytes - prefix;
-  int32_t left_id = merge_symbol(bpe, left, error);
-  int32_t right_id = left_id < 0 ? -1 : merge_symbol(bpe, right, error);
-  if (right_id < 0) return error->status;
-  char *whole = bytes <= sizeof small ? small : malloc(bytes);
-  if (!whole) return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
-  memcpy(whole, left.data, left.bytes);
-  memcpy(whole + left.bytes, right.data + prefix, right.bytes - prefix);
-  /* Lists give the ways to the same token one after the other. */
-  int32_t merged = bpe->last_merged;
-  if (!tn_text_equal(tn_token_table_text(bpe->table, (size_t)merged), (tn_text){whole, bytes}))
-    merged = merge_symbol(bpe, (tn_text){whole, bytes}, error);
-  if (whole != small) free(whole);
+static tn_status resolve(tn_bpe *bpe, const pending_merge *merge, tn_error *error) {
+  int32_t left = merge_symbol(bpe, merge->left, merge->left_hash, error);
+  int32_t right = left < 0 ? -1 : merge_symbol(bpe, merge->right, merge->right_hash, error);
+  if (right < 0) return error->status;
+  int32_t merged = merge_symbol(bpe, merge->whole, merge->whole_hash, error);
   if (merged < 0) return error->status;
-  bpe->last_merged = merged;
   if (bpe->pair_count >= bpe->pair_slots / 2 && !grow_pairs(bpe))
     return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
-  tn_bpe_pair *pair = find_pair(bpe, left_id, right_id);
+  tn_bpe_pair *pair = find_pair(bpe, left, right);
   uint32_t rank = (uint32_t)bpe->merge_count++;
   if ((size_t)merged < bpe->vocab_count && bpe->special[merged]) return TN_OK;
   if (pair->key && !bpe->last_merge_wins) return TN_OK;
   bpe->pair_count += pair->key == 0;
-  *pair = (tn_bpe_pair){((uint64_t)(uint32_t)left_id << 32 | (uint32_t)right_id) + 1, rank, merged};
+  *pair = (tn_bpe_pair){((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1, rank, merged};
   return TN_OK;
 }
 
+tn_status tn_bpe_finish_merges(tn_bpe *bpe, tn_error *error) {
+  tn_error own = {0};
+  if (!error) error = &own;
+  struct tn_bpe_batch *batch = bpe->batch;
+  if (!batch) return TN_OK;
+  for (size_t i = 0; i < batch->count; i++) {
+    pending_merge *merge = &batch->merges[i];
+    merge->left_hash = tn_token_table_hash(merge->left);
+    merge->right_hash = tn_token_table_hash(merge->right);
+    merge->whole_hash = tn_token_table_hash(merge->whole);
+    tn_token_table_expect(bpe->table, merge->left_hash);
+    tn_token_table_expect(bpe->table, merge->right_hash);
+    tn_token_table_expect(bpe->table, merge->whole_hash);
+  }
+  for (size_t i = 0; i < batch->count; i++) {
+    tn_token_table_expect_text(bpe->table, batch->merges[i].left_hash);
+    tn_token_table_expect_text(bpe->table, batch->merges[i].right_hash);
+    tn_token_table_expect_text(bpe->table, batch->merges[i].whole_hash);
+  }
+  tn_status status = TN_OK;
+  for (size_t i = 0; i < batch->count; i++) {
+    if (status == TN_OK) status = resolve(bpe, &batch->merges[i], error);
+    free(batch->merges[i].large);
+    batch->merges[i].large = NULL;
+  }
+  batch->count = 0;
+  return status;
+}
+
+tn_status tn_bpe_add_merge(tn_bpe *bpe, tn_text left, tn_text right, tn_error *error) {
+  if (!bpe->batch && !(bpe->batch = tn_calloc(1, sizeof *bpe->batch)))
+    return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
+  struct tn_bpe_batch *batch = bpe->batch;
+  pending_merge *merge = &batch->merges[batch->count];
+  /* left, right, and, where the right loses its mark, the whole once more */
+  size_t prefix = bpe->word_prefix.bytes <= right.bytes ? bpe->word_prefix.bytes : 0;
+  size_t bytes = (left.bytes + right.bytes) * (prefix ? 2 : 1);
+  char *text = merge->text;
+  if (bytes > sizeof merge->text && !(text = merge->large = malloc(bytes)))
+    return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
+  if (left.bytes) memcpy(text, left.data, left.bytes);
+  if (right.bytes) memcpy(text + left.bytes, right.data, right.bytes);
+  merge->left = (tn_text){text, left.bytes};
+  merge->right = (tn_text){text + left.bytes, right.bytes};
+  merge->whole = (tn_text){text, left.bytes + right.bytes};
+  if (prefix) {
+    char *whole = text + left.bytes + right.bytes;
+    memcpy(whole, text, left.bytes);
+    memcpy(whole + left.bytes, merge->right.data + prefix, right.bytes - prefix);
+    merge->whole = (tn_text){whole, left.bytes + right.bytes - prefix};
+  }
+  return ++batch->count == BATCH ? tn_bpe_finish_merges(bpe, error) : TN_OK;
+}
+
 void tn_bpe_finish(tn_bpe *bpe) {
+  for (size_t i = 0; bpe->batch && i < bpe->batch->count; i++) free(bpe->batch->merges[i].large);
+  free(bpe->batch);
   free(bpe->pairs);
+  bpe->batch = NULL;
   bpe->pairs = NULL;
 }
 

@@ -44,13 +44,16 @@ typedef struct tn_bpe {
   uint8_t joins_marker[32]; /* bit per byte that some token has in front of U+2581 */
   tn_bpe_pair *pairs;
   size_t pair_slots, pair_count, merge_count;
-  int32_t last_merged; /* what the last merge of the list gave */
+  struct tn_bpe_batch *batch; /* merges that were added but not looked up yet */
 } tn_bpe;
 
 /* `merges`: about how many will be added. */
 tn_status tn_bpe_prepare(tn_bpe *bpe, size_t merges, tn_error *error);
-/* The next merge of the list. TN_E_FORMAT when a part (or the whole) is no token and `unknown` isn't KEEP. */
+/* The next merge of the list. TN_E_FORMAT when a part (or the whole) is no token and `unknown` isn't KEEP; it may
+ * come some merges later. */
 tn_status tn_bpe_add_merge(tn_bpe *bpe, tn_text left, tn_text right, tn_error *error);
+/* After the last merge. */
+tn_status tn_bpe_finish_merges(tn_bpe *bpe, tn_error *error);
 void tn_bpe_finish(tn_bpe *bpe);
 
 /* One thread's working memory; start with a zeroed one. */

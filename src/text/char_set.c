@@ -53,12 +53,12 @@ void tn_char_set_add_space(tn_char_set *set) {
   for (size_t i = 0; i < TN_COUNT(ranges); i++) tn_char_set_add(set, ranges[i].first, ranges[i].last);
 }
 
-void tn_char_set_add_word(tn_char_set *set) {
+void tn_char_set_add_word(tn_char_set *set, bool alone) {
   tn_char_set_add_categories(set, TN_CATEGORIES_L | TN_CATEGORIES_M | TN_CATEGORY_BIT(TN_ND) | TN_CATEGORY_BIT(TN_NL) |
                                       TN_CATEGORY_BIT(TN_PC));
-  static const tn_char_range others[] = {{0xb2, 0xb3},       {0xb9, 0xb9},       {0xbc, 0xbe},      {0x24b6, 0x24e9},
-                                         {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
-  for (size_t i = 0; i < TN_COUNT(others); i++) tn_char_set_add(set, others[i].first, others[i].last);
+  static const tn_char_range others[] = {{0x24b6, 0x24e9}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189},
+                                         {0xb2, 0xb3},     {0xb9, 0xb9},       {0xbc, 0xbe}};
+  for (size_t i = 0; i < (alone ? TN_COUNT(others) : 4); i++) tn_char_set_add(set, others[i].first, others[i].last);
 }
 
 static bool contains(const tn_char_set *set, uint32_t codepoint) {

@@ -26,7 +26,9 @@ void tn_char_set_add_set(tn_char_set *set, const tn_char_set *other);
 void tn_char_set_add_categories(tn_char_set *set, uint32_t categories);
 void tn_char_set_add_script(tn_char_set *set, unsigned script);
 void tn_char_set_add_space(tn_char_set *set); /* White_Space */
-void tn_char_set_add_word(tn_char_set *set);  /* as tn_unicode_pattern_word */
+/* As tn_unicode_pattern_word; `alone`: or without the six characters of Latin-1 that are word characters only outside
+ * of classes. */
+void tn_char_set_add_word(tn_char_set *set, bool alone);
 /* All characters that differ from one of the set only by case (simple folding). */
 void tn_char_set_add_case(tn_char_set *set);
 

@@ -144,7 +144,11 @@ static void take_field(tn_json *json, model *m, tn_text key) {
 
 void tn_json_model_read(tn_json_model *m, tn_tokenizer *tokenizer, tn_json *json, tn_error *error) {
   *m = (tn_json_model){.tokenizer = tokenizer, .unknown_id = -1, .longest_word = 100, .error = error};
+  size_t bytes = (size_t)(json->end - json->at);
   if (!tn_json_object(json)) return;
+  /* About what a file of this size holds, so that tables needn't grow often. */
+  if (!tn_token_table_reserve(&tokenizer->texts, bytes / 64, bytes / 16))
+    tn_json_fail(json, TN_E_MEMORY, "out of memory for a vocabulary");
   for (tn_text key; tn_json_key(json, &key);) take_field(json, m, key);
   if (!tokenizer->texts.count) tn_json_fail(json, TN_E_FORMAT, "model: vocab is missing or empty");
   if (!m->type.data) m->type = guess_type(m);
@@ -186,6 +190,7 @@ static tn_status read_merges(model *m) {
   if (m->merges.bytes && tn_json_array(&json))
     while (status == TN_OK && tn_json_item(&json)) status = read_merge(m, &json, &left);
   tn_buf_finish(&left);
+  if (status == TN_OK) status = tn_bpe_finish_merges(&m->tokenizer->bpe, m->error);
   tn_status end = tn_json_end(&json);
   return status != TN_OK || !m->merges.bytes ? status : end;
 }

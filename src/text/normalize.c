@@ -197,19 +197,19 @@ static tn_status replace_pattern(step_io *io, tn_error *error) {
   tn_status status = TN_OK;
   if (!tn_pattern_kinds(io->step->pattern, text, &kinds))
     status = tn_fail(error, TN_E_MEMORY, "out of memory for a text of %zu bytes", text.bytes);
-  size_t from = 0, at = 0, copied = 0, character = 0; /* `at` is the byte of `character` */
+  size_t from = 0, at = 0, copied = 0, character = 0, last_end = SIZE_MAX; /* `at` is the byte of `character` */
   while (status == TN_OK && from <= kinds.size) {
     bool found;
-    size_t start, end, first = 0;
+    size_t start, end;
     status = tn_pattern_find(io->step->pattern, io->run, kinds.data, kinds.size, from, &found, &start, &end, error);
     if (status != TN_OK || !found) break;
     uint32_t c;
-    for (; character < end; character++) {
-      if (character == start) first = at;
-      at += tn_utf8_step(text.data + at, text.bytes - at, &c);
-    }
+    for (; character < start; character++) at += tn_utf8_step(text.data + at, text.bytes - at, &c);
+    size_t first = at;
+    for (; character < end; character++) at += tn_utf8_step(text.data + at, text.bytes - at, &c);
     from = end > start ? end : end + 1;
-    if (end == start) continue; /* nothing is replaced by an empty match */
+    if (end == start && end == last_end) continue; /* nothing, right behind a match, is none */
+    last_end = end;
     copy(io, copied, first);
     emit(io, io->step->to.data, io->step->to.bytes, first, at);
     copied = at;

@@ -74,7 +74,6 @@ static void put_syntax(parser *p, const char *syntax) {
 /* The number of `set` among the sets of the pattern; takes what it holds. */
 static unsigned set_number(parser *p, tn_char_set *set) {
   tn_pattern_parts *out = p->out;
-  if (p->ignore_case) tn_char_set_add_case(set);
   tn_char_set_tidy(set);
   if (set->failed) fault(p, TN_E_MEMORY, "out of memory");
   for (unsigned i = 0; i < out->set_count; i++) {
@@ -100,6 +99,7 @@ static void put_set(parser *p, tn_char_set *set) {
 static void put_char(parser *p, uint32_t codepoint) {
   tn_char_set set = {0};
   tn_char_set_add(&set, codepoint, codepoint);
+  if (p->ignore_case) tn_char_set_add_case(&set);
   put_set(p, &set);
 }
 
@@ -161,12 +161,12 @@ static void take_property(parser *p, bool negative, tn_char_set *set) {
 }
 
 /* The class that a letter escape names (\d \s \w \h and their opposites), added to `set`; false: it names none. */
-static bool class_escape(char letter, tn_char_set *set) {
+static bool class_escape(char letter, bool in_class, tn_char_set *set) {
   tn_char_set named = {0};
   switch (letter | 0x20) {
     case 'd': tn_char_set_add_categories(&named, TN_CATEGORY_BIT(TN_ND)); break;
     case 's': tn_char_set_add_space(&named); break;
-    case 'w': tn_char_set_add_word(&named); break;
+    case 'w': tn_char_set_add_word(&named, !in_class); break;
     case 'h':
       tn_char_set_add(&named, '0', '9');
       tn_char_set_add(&named, 'a', 'f');
@@ -182,7 +182,7 @@ static bool class_escape(char letter, tn_char_set *set) {
 
 /* An escape behind its backslash that stands for characters. True with *codepoint set: exactly one; false: a class,
  * added to `set`. */
-static bool take_escape(parser *p, tn_char_set *set, uint32_t *codepoint) {
+static bool take_escape(parser *p, bool in_class, tn_char_set *set, uint32_t *codepoint) {
   static const char names[] = "nrtfvae", values[] = "\n\r\t\f\v\a\x1b";
   uint32_t c = take_char(p);
   *codepoint = c;
@@ -191,7 +191,7 @@ static bool take_escape(parser *p, tn_char_set *set, uint32_t *codepoint) {
     take_property(p, c == 'P', set);
     return false;
   }
-  if (class_escape((char)c, set)) return false;
+  if (class_escape((char)c, in_class, set)) return false;
   const char *named = c ? strchr(names, (int)c) : NULL;
   if (named) {
     *codepoint = (unsigned char)values[named - names];
@@ -236,7 +236,7 @@ static bool take_posix(parser *p, tn_char_set *set) {
     if (strcmp(table[i].name, "space") == 0)
       tn_char_set_add_space(&named);
     else if (strcmp(table[i].name, "word") == 0)
-      tn_char_set_add_word(&named);
+      tn_char_set_add_word(&named, false);
     else
       tn_char_set_add_categories(&named, table[i].categories);
     if (negative) tn_char_set_invert(&named);
@@ -255,7 +255,7 @@ static void take_class(parser *p, unsigned depth, tn_char_set *set);
 static void take_class_element(parser *p, tn_char_set *set) {
   uint32_t first, last;
   if (take(p, "\\")) {
-    if (!take_escape(p, set, &first)) return;
+    if (!take_escape(p, true, set, &first)) return;
   } else {
     first = take_char(p);
   }
@@ -267,7 +267,7 @@ static void take_class_element(parser *p, tn_char_set *set) {
     if (next_is(p, "["))
       single = false;
     else if (take(p, "\\"))
-      single = take_escape(p, &no_range, &last);
+      single = take_escape(p, true, &no_range, &last);
     else
       last = take_char(p);
     tn_char_set_finish(&no_range);
@@ -317,10 +317,9 @@ static void take_class(parser *p, unsigned depth, tn_char_set *set) {
   p->at++;
   if (intersect) tn_char_set_intersect(set, &both);
   tn_char_set_finish(&both);
-  if (negative && p->status == TN_OK) {
-    if (p->ignore_case) tn_char_set_add_case(set);
-    tn_char_set_invert(set);
-  }
+  /* Case counts for what the whole class holds: not inside, and before its negation. */
+  if (depth == 0 && p->ignore_case) tn_char_set_add_case(set);
+  if (negative) tn_char_set_invert(set);
 }
 
 /* ---- groups, quantifiers, anchors ---- */
@@ -463,16 +462,12 @@ static bool take_quantifier(parser *p) {
 /* The number of a set for an anchor: line feed alone, all else, or word characters. */
 static unsigned anchor_set(parser *p, char kind) {
   tn_char_set set = {0};
-  bool ignore_case = p->ignore_case;
-  p->ignore_case = false;
   if (kind == 'w')
-    tn_char_set_add_word(&set);
+    tn_char_set_add_word(&set, true);
   else
     tn_char_set_add(&set, '\n', '\n');
   if (kind == 'N') tn_char_set_invert(&set);
-  unsigned number = set_number(p, &set);
-  p->ignore_case = ignore_case;
-  return number;
+  return set_number(p, &set);
 }
 
 static void put_boundary(parser *p, bool negative) {
@@ -529,7 +524,7 @@ static void take_term(parser *p) {
     p->last_atom = before;
   } else if (take(p, "\\")) {
     if (take_anchor_escape(p)) return;
-    if (take_escape(p, &set, &codepoint))
+    if (take_escape(p, false, &set, &codepoint))
       put_char(p, codepoint);
     else
       put_set(p, &set);

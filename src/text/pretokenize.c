@@ -102,7 +102,7 @@ static void go_to_byte(place *p, tn_text text, size_t byte, bool single_bytes) {
 static tn_status cut_word(const tn_cut *cut, tn_pattern_run *run, tn_text text, const char *kinds, size_t count,
                           bool single_bytes, place *at, tn_words *out, tn_error *error) {
   splitter s = {.behavior = cut->behavior, .out = out};
-  size_t base = at->character, from = 0, done = at->byte;
+  size_t base = at->character, from = 0, done = at->byte, last_end = SIZE_MAX;
   bool good = true;
   while (from <= count && good) {
     bool found;
@@ -110,13 +110,15 @@ static tn_status cut_word(const tn_cut *cut, tn_pattern_run *run, tn_text text, 
     tn_status status = tn_pattern_find(cut->pattern, run, kinds, count, from, &found, &start, &end, error);
     if (status != TN_OK) return status;
     if (!found) break;
+    from = end > start ? end : end + 1;
+    if (start == end && end == last_end) continue; /* nothing, right behind a match, is none */
+    last_end = end;
     go_to_character(at, text, base + start, single_bytes);
     size_t start_byte = at->byte;
     go_to_character(at, text, base + end, single_bytes);
     if (start_byte > done) good = take_part(&s, done, start_byte, cut->invert);
-    if (at->byte > start_byte) good = good && take_part(&s, start_byte, at->byte, !cut->invert);
+    good = good && take_part(&s, start_byte, at->byte, !cut->invert);
     done = at->byte;
-    from = end > start ? end : end + 1;
   }
   go_to_character(at, text, base + count, single_bytes);
   if (at->byte > done) good = good && take_part(&s, done, at->byte, cut->invert);

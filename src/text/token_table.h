@@ -2,15 +2,21 @@
 #ifndef TENON_TEXT_TOKEN_TABLE_H
 #define TENON_TEXT_TOKEN_TABLE_H
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
 
-/* Texts lie behind one another in `blob`. An id without a token has the empty text and `present` 0. The hash table uses
+/* Where the text of a token lies. */
+typedef struct tn_token_place {
+  uint32_t start, bytes;
+} tn_token_place;
+
+/* Texts lie behind one another in `blob`. An id without a token has the empty text. The hash table uses
  * open addressing: a slot holds the upper half of the text's hash and id + 1; 0 is free. When a text is set
  * twice the last id wins, as in the references. */
 typedef struct tn_token_table {
   tn_buf blob;
-  uint32_t *starts, *sizes;
+  tn_token_place *places; /* [count]; no bytes: no token */
   size_t count, capacity; /* ids */
   uint64_t *slots;
   size_t slot_count, used; /* a power of two; slots taken */
@@ -25,8 +31,21 @@ bool tn_token_table_reserve(tn_token_table *table, size_t tokens, size_t bytes);
 bool tn_token_table_set(tn_token_table *table, size_t id, tn_text text, bool findable);
 
 static inline tn_text tn_token_table_text(const tn_token_table *table, size_t id) {
-  return (tn_text){table->blob.data + table->starts[id], table->sizes[id]};
+  return (tn_text){table->blob.data + table->places[id].start, table->places[id].bytes};
 }
+
+/* For many look-ups at once: the hash of a text, hints to the memory system in two stages, and the look-up itself. */
+static inline uint64_t tn_token_table_hash(tn_text text) {
+  return tn_hash_bytes(text.data, text.bytes, 0);
+}
+static inline void tn_token_table_expect(const tn_token_table *table, uint64_t hash) {
+  __builtin_prefetch(&table->slots[hash & (table->slot_count - 1)]);
+}
+static inline void tn_token_table_expect_text(const tn_token_table *table, uint64_t hash) {
+  uint32_t id = (uint32_t)table->slots[hash & (table->slot_count - 1)];
+  if (id) __builtin_prefetch(&table->places[id - 1]);
+}
+int32_t tn_token_table_find_hashed(const tn_token_table *table, tn_text text, uint64_t hash);
 
 /* The id of a text that was set findable; -1 if there is none. */
 int32_t tn_token_table_find(const tn_token_table *table, tn_text text);

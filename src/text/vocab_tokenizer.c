@@ -139,14 +139,12 @@ static tn_status build_bpe(tn_tokenizer *tokenizer, const tn_vocab *vocab, const
   for (size_t i = 0; i < vocab->merge_count && status == TN_OK; i++) {
     tn_text merge = vocab->merges[i];
     const char *blank = merge.bytes > 1 ? memchr(merge.data + 1, ' ', merge.bytes - 1) : NULL;
-    if (!blank) {
-      tokenizer->bpe.merge_count++; /* it can't apply, but it has its rank */
-      continue;
-    }
+    if (!blank) continue; /* it can't apply */
     size_t left = (size_t)(blank - merge.data);
     status = tn_bpe_add_merge(&tokenizer->bpe, (tn_text){merge.data, left},
                               (tn_text){blank + 1, merge.bytes - left - 1}, error);
   }
+  if (status == TN_OK) status = tn_bpe_finish_merges(&tokenizer->bpe, error);
   for (size_t i = 0; i < TN_PRE_PATTERNS && rules->patterns[i] && status == TN_OK; i++)
     status = add_pre_cut(tokenizer, rules->patterns[i], error);
   if (status != TN_OK) return status;

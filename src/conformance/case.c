@@ -94,7 +94,11 @@ uint32_t tn_case_weight(tn_case *c, uint32_t dtype, uint32_t rank, const uint32_
   for (uint32_t d = 0; d < rank; d++) value.dims[d] = (int32_t)dims[d];
   for (uint32_t d = 0; d + 1 < rank; d++) rows *= dims[d];
   void *data = tn_arena_array(&c->arena, rows, tn_row_bytes(dtype, cols));
-  if (!data || !tn_row_bytes(dtype, cols)) c->failed = true;
+  value.sources = tn_arena_array(&c->arena, TN_CASE_SOURCES, sizeof *value.sources);
+  if (!data || !value.sources || !tn_row_bytes(dtype, cols)) {
+    c->failed = true;
+    return 0;
+  }
   value.sources[0] = (tn_weight_source){.size = sizeof(tn_weight_source),
                                         .dtype = dtype,
                                         .data = data,

@@ -28,7 +28,7 @@ typedef struct tn_case_value {
   uint64_t row_bytes;
   /* weights */
   uint32_t uses;
-  tn_weight_source sources[TN_CASE_SOURCES];
+  tn_weight_source *sources; /* room for TN_CASE_SOURCES where tn_case_weight made them */
   uint32_t source_count;
 } tn_case_value;
 

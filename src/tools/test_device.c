@@ -7,16 +7,19 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "cli/options.h"
+#include "conformance/case_file.h"
 #include "conformance/kit.h"
 #include "tensor/dtype.h"
+#include "tools/bisect.h"
 
 /* A call of a driver that doesn't come back can't be ended: after so many steps' worth of silence the process is. */
 #define SILENCE_STEPS 6u
 
 typedef struct device_test {
-  const char *spec, *driver, *op;
+  const char *spec, *driver, *op, *replay;
+  tn_bisect_options bisect;
   uint32_t timeout_ms;
-  bool perf, report, json, verbose;
+  bool perf, report, json, verbose, is_bisect;
   json_t *results;
   /* the watch over silence */
   _Atomic uint64_t last_result_ns;
@@ -125,6 +128,39 @@ static void print_end(const device_test *test, const tn_kit_summary *s) {
 
 /* ---- the command ---- */
 
+/* One case from a file; what came out is told whatever it is. */
+static int replay(const device_test *test) {
+  tn_error error = {0};
+  tn_case *c = NULL;
+  tn_opened_device *device = NULL;
+  tn_kit_result result = {0};
+  tn_status status = tn_case_read(test->replay, &c, &error);
+  if (status == TN_OK) status = tn_device_open(test->spec, NULL, 0, &device, &error);
+  if (status == TN_OK) {
+    tn_kit_check_case(device, c, (uint64_t)test->timeout_ms * 1000000u, &result);
+    if (result.verdict == TN_KIT_FAILED)
+      printf("FAILED  %s: %s: %s\n", result.part, result.name, result.why);
+    else if (result.verdict == TN_KIT_PASSED)
+      printf("ok      %s: %s: error %.2g, allowed %.2g\n", result.part, result.name, result.error, result.tolerance);
+    else
+      printf("%s does not take %s: %s\n", test->spec, result.part, result.name);
+  }
+  tn_device_close(device);
+  tn_case_destroy(c);
+  if (status != TN_OK) return tn_cli_fail(error.message);
+  return tn_cli_finish_output() || result.verdict == TN_KIT_FAILED;
+}
+
+static int bisect(device_test *test) {
+  tn_error error = {0};
+  uint32_t wrong = 0;
+  test->bisect.device = test->spec;
+  test->bisect.timeout_ms = test->timeout_ms;
+  tn_status status = tn_bisect(&test->bisect, &wrong, &error);
+  if (status != TN_OK) return tn_cli_fail(error.message);
+  return tn_cli_finish_output() || wrong;
+}
+
 static tn_status run(device_test *test, tn_kit_summary *summary, tn_error *error) {
   const tn_kit_options options = {
       .op = test->op, .perf = test->perf, .timeout_ms = test->timeout_ms, .on_result = on_result, .context = test};
@@ -139,7 +175,7 @@ static tn_status run(device_test *test, tn_kit_summary *summary, tn_error *error
 }
 
 int tn_command_test_device(int argc, char **argv) {
-  device_test test = {.timeout_ms = 10000};
+  device_test test = {.timeout_ms = 10000, .bisect = {.save = "wrong-op.case", .rows = 16}};
   const tn_cli_option options[] = {
       {"driver", 0, TN_CLI_TEXT, &test.driver, "PATH", "the device is this driver library's", 0, 0},
       {"op", 0, TN_CLI_TEXT, &test.op, "X", "only this op, or seam", 0, 0},
@@ -147,6 +183,15 @@ int tn_command_test_device(int argc, char **argv) {
       {"report", 0, TN_CLI_FLAG, &test.report, NULL, "which ops and types are native, which fall back", 0, 0},
       {"json", 0, TN_CLI_FLAG, &test.json, NULL, "everything as JSON", 0, 0},
       {"verbose", 'v', TN_CLI_FLAG, &test.verbose, NULL, "name every case", 0, 0},
+      {"model", 0, TN_CLI_TEXT, &test.bisect.model, "M", "the model to bisect", 0, 0},
+      {"bisect", 0, TN_CLI_FLAG, &test.is_bisect, NULL, "find the first op of the model that comes out wrong", 0, 0},
+      {"all", 0, TN_CLI_FLAG, &test.bisect.all, NULL, "bisect: go on behind the first", 0, 0},
+      {"rows", 0, TN_CLI_U32, &test.bisect.rows, "N", "bisect: token rows (16)", 1, 4096},
+      {"kv", 0, TN_CLI_TEXT, &test.bisect.kv, "TYPE", "bisect: KV memory", 0, 0},
+      {"activations", 0, TN_CLI_TEXT, &test.bisect.activations, "MODE", "bisect: auto or float", 0, 0},
+      {"passes", 0, TN_CLI_TEXT, &test.bisect.passes, "LIST", "bisect: graph passes", 0, 0},
+      {"save", 0, TN_CLI_TEXT, &test.bisect.save, "F", "bisect: file for the first op (wrong-op.case)", 0, 0},
+      {"replay", 0, TN_CLI_TEXT, &test.replay, "F", "run the op saved in this file alone", 0, 0},
       {"timeout-ms", 0, TN_CLI_U32, &test.timeout_ms, "N", "longest time for one step (10000)", 1, 3600000},
   };
   const tn_cli_command command = {"test-device",
@@ -163,7 +208,13 @@ int tn_command_test_device(int argc, char **argv) {
     fprintf(stderr, "tenon test-device: name one device, or a driver with --driver\n");
     return 2;
   }
+  if (test.is_bisect != (test.bisect.model != NULL)) {
+    fprintf(stderr, "tenon test-device: --bisect goes with --model\n");
+    return 2;
+  }
   if (test.driver) test.spec = test.driver;
+  if (test.replay) return replay(&test);
+  if (test.is_bisect) return bisect(&test);
   test.results = json_array();
   tn_kit_summary *summary = tn_calloc(1, sizeof *summary);
   tn_error error = {0};

@@ -10,6 +10,7 @@
  *   lose-at=N        the N-th execute loses the device: every call fails from then on, until it is opened again
  *   fault=NAME       the device does everything a little wrong in one way; the list is in internal.h (fault=list names
  *                    them)
+ *   fault-at=N       ... only in the N-th program that is prepared
  * Properties "calls_KIND" say how many calls there were, so a test can fail each in turn.
  *
  * Faults that change a program act in `prepare`, those in a batch or in results in `execute` (fault_results.c), those
@@ -47,6 +48,7 @@ static uint64_t *option_place(tn_device *d, const char *key) {
   if (strcmp(key, "late") == 0) return &d->late;
   if (strcmp(key, "delay-ms") == 0) return &d->delay_ms;
   if (strcmp(key, "lose-at") == 0) return &d->lose_at;
+  if (strcmp(key, "fault-at") == 0) return &d->fault_at;
   bool fail = strncmp(key, "fail-", 5) == 0, garbage = strncmp(key, "garbage-", 8) == 0;
   const char *kind = key + (fail ? 5 : 8);
   for (int k = 0; k < TN_CALL_KINDS && (fail || garbage); k++) {
@@ -299,7 +301,8 @@ static tn_status execute(tn_queue *q, tn_executable *e, const tn_execution *exec
   if (status && !d->late) return status;
   tn_status real = let_fill_go(q, TN_OK);
   if (real == TN_OK)
-    real = d->fault ? tn_fault_execute(q, e, execution) : d->inner->execute(q->queue, e->executable, execution);
+    real = e->program || !e->executable ? tn_fault_execute(q, e, execution)
+                                        : d->inner->execute(q->queue, e->executable, execution);
   if (status) return status;
   if (real == TN_OK && d->delay_ms) q->ready_ns = tn_clock_ns() + d->delay_ms * 1000000u;
   return real == TN_E_INVALID && d->fault == TN_FAULT_UNCHECKED ? TN_OK : real;
@@ -362,7 +365,8 @@ static tn_status prepare_inner(tn_device *d, tn_executable *made, const tn_progr
                                const tn_weight_binding *weights, uint32_t weight_count, tn_progress progress,
                                void *progress_context) {
   char why[64];
-  bool sound = d->fault && tn_program_check(program, program->bytes, why, sizeof why) == TN_OK;
+  bool here = d->fault && (!d->fault_at || d->fault_at == d->calls[TN_CALL_PREPARE]);
+  bool sound = here && tn_program_check(program, program->bytes, why, sizeof why) == TN_OK;
   if (sound && !(made->program = tn_fault_in_program(d->fault, program))) return out_of_memory(d);
   tn_status status = d->inner->prepare(d->device, made->program ? made->program : program, weights, weight_count,
                                        progress, progress_context, &made->executable);

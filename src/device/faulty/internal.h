@@ -74,7 +74,7 @@ struct tn_device {
   _Atomic uint64_t calls[TN_CALL_KINDS]; /* made so far, on all queues */
   uint64_t fail[TN_CALL_KINDS];          /* number of the call that fails; 0: none */
   uint64_t garbage[TN_CALL_KINDS];       /* ... that answers garbage */
-  uint64_t late, delay_ms, lose_at;
+  uint64_t late, delay_ms, lose_at, fault_at;
   tn_fault fault;
   struct {
     const tn_buffer *buffer;
@@ -109,7 +109,7 @@ struct tn_queue {
 struct tn_executable {
   tn_device *owner;
   tn_executable *executable; /* NULL: accepted without being a program */
-  tn_program *program;       /* a copy, where a fault needs to know it */
+  tn_program *program;       /* as handed on, where the fault acts; else NULL */
 };
 
 /* ---- where faults act (faults.c) ---- */

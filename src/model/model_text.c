@@ -41,8 +41,12 @@ static tn_status read_template(tn_model_text *text, const tn_container *file, tn
   } else {
     status = tn_gguf_opt_string(file->gguf, &use->gguf, "tokenizer.chat_template", &source, error);
   }
-  if (status == TN_OK)
-    tn_chat_template_create(source.bytes ? source.data : NULL, source.bytes, NULL, &text->chat, &text->no_chat);
+  if (status == TN_OK) {
+    const char *given = source.bytes ? source.data : NULL;
+    status = tn_chat_template_create(given, source.bytes, NULL, &text->chat, &text->no_chat);
+    if (status == TN_E_MEMORY) *error = text->no_chat;
+    if (status != TN_E_MEMORY) status = TN_OK;
+  }
   free(owned);
   return status;
 }

@@ -147,17 +147,14 @@ static void gather_queries(const attention_job *job, const attention_task *task,
   }
 }
 
-#define QUERY_CASE(n, call) \
-  case n:                   \
-    call;                   \
+/* The case of n queries; for more than the target takes together it is never reached. */
+#define QUERY_CASE(n, call)          \
+  case n:                            \
+    call((n <= TN_QUERIES ? n : 1)); \
     break;
-#if TN_FLOAT_ROWS > 2
 #define QUERY_CASES(call) \
-  QUERY_CASE(1, call(1))  \
-  QUERY_CASE(2, call(2)) QUERY_CASE(3, call(3)) QUERY_CASE(4, call(4)) QUERY_CASE(5, call(5)) QUERY_CASE(6, call(6))
-#else
-#define QUERY_CASES(call) QUERY_CASE(1, call(1)) QUERY_CASE(2, call(2))
-#endif
+  QUERY_CASE(1, call)     \
+  QUERY_CASE(2, call) QUERY_CASE(3, call) QUERY_CASE(4, call) QUERY_CASE(5, call) QUERY_CASE(6, call)
 
 #define SCORE_FUNCTION(name, dtype)                                                                                \
   static void name(uint32_t queries, const uint8_t *const *keys, uint32_t pages, uint32_t key_dim, const float *q, \
@@ -192,23 +189,16 @@ SCORE_FUNCTION(score_bf16, TN_BF16)
       d += vectors * TN_LANES;                                                                              \
     }                                                                                                       \
   }
-#define WEIGH_CASE(n, v, dtype)                                                 \
-  case n * 8 + v:                                                               \
-    tn_weigh(n, v, dtype, from, stride, begin, end, weights, sums + d, stride); \
+#define WEIGH_CASE(n, v, dtype)                                                                       \
+  case n * 8 + v:                                                                                     \
+    tn_weigh(n <= TN_QUERIES ? n : 1, v, dtype, from, stride, begin, end, weights, sums + d, stride); \
     break;
-#if TN_FLOAT_ROWS > 2
-#define WEIGH_CASES(dtype)                                                                                \
-  WEIGH_CASE(1, 1, dtype)                                                                                 \
-  WEIGH_CASE(1, 2, dtype) WEIGH_CASE(1, 4, dtype) WEIGH_CASE(2, 1, dtype) WEIGH_CASE(2, 2, dtype)         \
-      WEIGH_CASE(2, 4, dtype) WEIGH_CASE(3, 1, dtype) WEIGH_CASE(3, 2, dtype) WEIGH_CASE(4, 1, dtype)     \
-          WEIGH_CASE(4, 2, dtype) WEIGH_CASE(5, 1, dtype) WEIGH_CASE(5, 2, dtype) WEIGH_CASE(6, 1, dtype) \
-              WEIGH_CASE(6, 2, dtype)
-#else
-#define WEIGH_CASES(dtype)                                                                        \
-  WEIGH_CASE(1, 1, dtype)                                                                         \
-  WEIGH_CASE(1, 2, dtype) WEIGH_CASE(1, 4, dtype) WEIGH_CASE(2, 1, dtype) WEIGH_CASE(2, 2, dtype) \
-      WEIGH_CASE(2, 4, dtype)
-#endif
+#define WEIGH_CASES(dtype)                                                                            \
+  WEIGH_CASE(1, 1, dtype)                                                                             \
+  WEIGH_CASE(1, 2, dtype)                                                                             \
+  WEIGH_CASE(1, 4, dtype) WEIGH_CASE(2, 1, dtype) WEIGH_CASE(2, 2, dtype) WEIGH_CASE(2, 4, dtype)     \
+      WEIGH_CASE(3, 1, dtype) WEIGH_CASE(3, 2, dtype) WEIGH_CASE(4, 1, dtype) WEIGH_CASE(4, 2, dtype) \
+          WEIGH_CASE(5, 1, dtype) WEIGH_CASE(5, 2, dtype) WEIGH_CASE(6, 1, dtype) WEIGH_CASE(6, 2, dtype)
 WEIGH_FUNCTION(weigh_f32, TN_F32)
 WEIGH_FUNCTION(weigh_f16, TN_F16)
 WEIGH_FUNCTION(weigh_bf16, TN_BF16)

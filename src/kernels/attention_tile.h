@@ -6,8 +6,6 @@
 
 /* Positions of a tile, counted from position 0 of the sequence: a unit of the order of arithmetic, never changed. */
 #define TN_ATTENTION_TILE 256u
-/* Queries whose sums stay in registers together. */
-#define TN_QUERIES TN_FLOAT_ROWS
 
 TN_INLINE vf tn_load_elements(const uint8_t *from, const uint32_t dtype, uint64_t at) {
   if (dtype == TN_F16) return vf_load_f16((const uint16_t *)(const void *)from + at);

@@ -59,6 +59,7 @@ void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *s
 /* `panels` (at most TN_MAX_TILE_PANELS) neighbouring panels of any layout against a float slab of `rows` <=
  * TN_FLOAT_ROWS rows: out[panels][rows][16]. Per column, in order: acc = fma(weight, x, acc). */
 #define TN_MAX_TILE_PANELS 4u
+#define TN_MAX_TILE_ROWS 12u
 void tn_tile_floats(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows,
                     float *out);
 

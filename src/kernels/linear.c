@@ -24,7 +24,7 @@ typedef struct linear_job {
 typedef struct linear_space {
   uint32_t group;
   uint32_t reserved[15];
-  float tile[TN_MAX_TILE_PANELS * TN_TILE_ROWS * 16];
+  float tile[TN_MAX_TILE_PANELS * TN_MAX_TILE_ROWS * TN_LANES];
 } linear_space;
 #define NO_GROUP 0xffffffffu
 
@@ -97,9 +97,8 @@ static void run_blocks(const linear_job *job, linear_space *space, const uint8_t
 static void run_floats(const linear_job *job, linear_space *space, const float *slab, uint32_t first_row, uint32_t rows,
                        uint32_t begin, uint32_t end) {
   const uint8_t *weights = (const uint8_t *)job->call->inputs[1].data;
-  uint32_t wanted = rows <= 2 ? 4 : 2;
   for (uint32_t panel = begin * job->step; panel < end * job->step;) {
-    uint32_t left = end * job->step - panel, panels = left >= wanted ? wanted : left >= 2 ? 2 : 1;
+    uint32_t left = end * job->step - panel, panels = left < TN_MAX_TILE_PANELS ? left : TN_MAX_TILE_PANELS;
     tn_tile_floats(&job->matrix, weights + panel * job->matrix.panel_bytes, panels, slab, rows, space->tile);
     for (uint32_t p = 0; p < panels; p += job->step) {
       const float *tile = space->tile + p * rows * TN_LANES;

@@ -35,27 +35,6 @@ void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t r
   }
 }
 
-TN_INLINE void unpack(vi w[8], const uint8_t *quants, const int nibbles) {
-  if (nibbles) {
-    const vi low = vi_set1(0x0f0f0f0f);
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; v++) {
-      vi both = vi_load(quants + v * 64);
-      w[v] = vi_and(both, low);
-      w[4 + v] = vi_and(vi_shift_right(both, 4), low);
-    }
-  } else {
-#pragma GCC unroll 8
-    for (int v = 0; v < 8; v++) w[v] = vi_load(quants + v * 64);
-  }
-}
-
-TN_INLINE vi dot(vi acc, const vi *w, const int8_t *q, const int nibbles, const int count) {
-#pragma GCC unroll 8
-  for (int v = 0; v < count; v++) acc = nibbles ? vi_dot_nibbles(acc, w[v], q + 4 * v) : vi_dot(acc, w[v], q + 4 * v);
-  return acc;
-}
-
 TN_INLINE vf load_scale(const uint8_t *scales, const int floats, const int which) {
   return floats ? vf_load((const float *)(const void *)scales + 16 * which)
                 : vf_load_f16((const uint16_t *)(const void *)scales + 16 * which);
@@ -69,37 +48,83 @@ TN_INLINE void prefetch_block(const uint8_t *quants, const int nibbles) {
   for (int i = 5; !nibbles && i < 9; i++) tn_prefetch(quants + PREFETCH + i * 64);
 }
 
-/* The tile; all but the pointers and `blocks` are constants where it is used. */
-TN_INLINE void tile(const int rows, const int nibbles, const int scale_floats, const int minimum, const int halves,
-                    const int offset, const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, float *out) {
-  const tn_layout_shape shape = {.nibbles = (uint8_t)nibbles,
-                                 .scale_floats = (uint8_t)scale_floats,
-                                 .minimum = (uint8_t)minimum,
-                                 .halves = (uint8_t)halves};
-  vf acc[TN_TILE_ROWS];
+/* A format, as constants where it is used. */
+typedef struct format {
+  int nibbles, scale_floats, minimum, halves, offset;
+} format;
+
+/* Vector v of a block's quants, as bytes that vd_add_* takes. */
+TN_INLINE vi load_quants(const uint8_t *quants, const int nibbles, const int v) {
+  if (!nibbles) return vi_load(quants + v * 64);
+  vi both = vi_load(quants + v % 4 * 64);
+  return vi_and(v < 4 ? both : vi_shift_right(both, 4), vi_set1(0x0f0f0f0f));
+}
+
+TN_INLINE vd add(vd acc, vi w, const int8_t *q, const int nibbles, const int v) {
+  return nibbles ? vd_add_nibbles(acc, w, q + 4 * v) : vd_add_bytes(acc, w, q + 4 * v);
+}
+
+TN_INLINE vf total(vd acc, const format f, int32_t start) {
+  return vf_from_vi(f.nibbles ? vd_end_nibbles(acc, f.offset ? start : 0) : vd_end_bytes(acc, f.offset ? start : 0));
+}
+
+/* Integer dot products of vectors [begin, end) of a block with every row, the total of row r in sums[r]. Either a row's
+ * sum stays in a register while the weights, all in registers, go by, or the other way round. */
+TN_INLINE void dot_block(const int rows, const format f, const int begin, const int end, const uint8_t *quants,
+                         const uint8_t *slab, const int32_t *start, vf *sums) {
+#if TN_WEIGHTS_IN_REGISTERS
+  vi w[8];
+#pragma GCC unroll 8
+  for (int v = begin; v < end; v++) w[v] = load_quants(quants, f.nibbles, v);
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++) {
+    vd acc = vd_begin(f.offset ? start[r] : 0);
+#pragma GCC unroll 8
+    for (int v = begin; v < end; v++) acc = add(acc, w[v], (const int8_t *)slab + r * 32, f.nibbles, v);
+    sums[r] = total(acc, f, start[r]);
+  }
+#else
+  vd acc[TN_TILE_ROWS];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++) acc[r] = vd_begin(f.offset ? start[r] : 0);
+#pragma GCC unroll 8
+  for (int v = begin; v < end; v++) {
+    const vi w = load_quants(quants, f.nibbles, v);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) acc[r] = add(acc[r], w, (const int8_t *)slab + r * 32, f.nibbles, v);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++) sums[r] = total(acc[r], f, start[r]);
+#endif
+}
+
+/* The tile; all but the pointers are constants where it is used. */
+TN_INLINE void tile(const int rows, const format f, const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab,
+                    float *out) {
+  const tn_layout_shape shape = {.nibbles = (uint8_t)f.nibbles,
+                                 .scale_floats = (uint8_t)f.scale_floats,
+                                 .minimum = (uint8_t)f.minimum,
+                                 .halves = (uint8_t)f.halves};
+  vf acc[TN_TILE_ROWS], sums[TN_TILE_ROWS];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) acc[r] = vf_zero();
   for (uint32_t b = 0; b < matrix->columns / TN_BLOCK; b++) {
     const uint8_t *quants = panel + tn_layout_quants_at(shape, b), *scales = panel + tn_layout_scales_at(shape, b);
-    vi w[8];
-    unpack(w, quants, nibbles);
-    if (rows <= 8) prefetch_block(quants, nibbles);
-    const vf d = load_scale(scales, scale_floats, 0);
-    const vf second = minimum || halves ? load_scale(scales, scale_floats, 1) : vf_zero();
+    if (rows <= 8) prefetch_block(quants, f.nibbles);
+    const vf d = load_scale(scales, f.scale_floats, 0);
+    const vf second = f.minimum || f.halves ? load_scale(scales, f.scale_floats, 1) : vf_zero();
     const float *scale = (const float *)(const void *)(slab + rows * 32);
     const int32_t *start = (const int32_t *)(const void *)(scale + rows);
+    dot_block(rows, f, 0, f.halves ? 4 : 8, quants, slab, start, sums);
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
-      const int8_t *q = (const int8_t *)slab + r * 32;
-      vi i = offset ? vi_set1(start[r]) : vi_zero();
-      i = dot(i, w, q, nibbles, halves ? 4 : 8);
-      const vf da = vf_set1(scale[r]);
-      acc[r] = vf_fma(vf_from_vi(i), vf_mul(d, da), acc[r]);
-      if (minimum) acc[r] = vf_fma(second, vf_set1(scale[rows + r]), acc[r]);
-      if (halves) {
-        i = dot(vi_set1(start[rows + r]), w + 4, q + 16, nibbles, 4);
-        acc[r] = vf_fma(vf_from_vi(i), vf_mul(second, da), acc[r]);
-      }
+      acc[r] = vf_fma(sums[r], vf_mul(d, vf_set1(scale[r])), acc[r]);
+      if (f.minimum) acc[r] = vf_fma(second, vf_set1(scale[rows + r]), acc[r]);
+    }
+    if (f.halves) {
+      dot_block(rows, f, 4, 8, quants, slab, start + rows, sums);
+#pragma GCC unroll 16
+      for (int r = 0; r < rows; r++) acc[r] = vf_fma(sums[r], vf_mul(second, vf_set1(scale[r])), acc[r]);
     }
     slab += TN_SLAB_BLOCK_BYTES(rows);
   }
@@ -107,19 +132,17 @@ TN_INLINE void tile(const int rows, const int nibbles, const int scale_floats, c
   for (int r = 0; r < rows; r++) vf_store(out + r * 16, acc[r]);
 }
 
-#define TN_CASE(n, ...)                             \
-  case n:                                           \
-    tile(n, __VA_ARGS__, matrix, panel, slab, out); \
+/* The case of n rows; for more rows than the target's tiles have it is never reached. */
+#define TN_CASE(n, ...)                                                                     \
+  case n:                                                                                   \
+    tile(n <= TN_TILE_ROWS ? n : 1, (const format){__VA_ARGS__}, matrix, panel, slab, out); \
     break;
-#if TN_TILE_ROWS > 4
-#define TN_CASES(...)                                                                                 \
-  TN_CASE(1, __VA_ARGS__)                                                                             \
-  TN_CASE(2, __VA_ARGS__) TN_CASE(3, __VA_ARGS__) TN_CASE(4, __VA_ARGS__) TN_CASE(5, __VA_ARGS__)     \
-      TN_CASE(6, __VA_ARGS__) TN_CASE(7, __VA_ARGS__) TN_CASE(8, __VA_ARGS__) TN_CASE(9, __VA_ARGS__) \
-          TN_CASE(10, __VA_ARGS__) TN_CASE(11, __VA_ARGS__) TN_CASE(12, __VA_ARGS__)
-#else
-#define TN_CASES(...) TN_CASE(1, __VA_ARGS__) TN_CASE(2, __VA_ARGS__) TN_CASE(3, __VA_ARGS__) TN_CASE(4, __VA_ARGS__)
-#endif
+#define TN_CASES(...)                                                                                  \
+  TN_CASE(1, __VA_ARGS__)                                                                              \
+  TN_CASE(2, __VA_ARGS__)                                                                              \
+  TN_CASE(3, __VA_ARGS__) TN_CASE(4, __VA_ARGS__) TN_CASE(5, __VA_ARGS__) TN_CASE(6, __VA_ARGS__)      \
+      TN_CASE(7, __VA_ARGS__) TN_CASE(8, __VA_ARGS__) TN_CASE(9, __VA_ARGS__) TN_CASE(10, __VA_ARGS__) \
+          TN_CASE(11, __VA_ARGS__) TN_CASE(12, __VA_ARGS__)
 
 /* One function a layout: nibbles, f32 scales, minimum, halves, offset. */
 #define TN_TILE(name, ...)                                                                                          \

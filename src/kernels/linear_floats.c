@@ -95,26 +95,28 @@ TN_INLINE void tile(const int rows, const int panels, const uint32_t kind, const
     for (int r = 0; r < rows; r++) vf_store(out + (p * rows + r) * 16, acc[r][p]);
 }
 
-#define TN_CASE(n, kind)                                         \
-  case n:                                                        \
-    switch (panels) {                                            \
-      case 1: tile(n, 1, kind, matrix, panel, slab, out); break; \
-      case 2: tile(n, 2, kind, matrix, panel, slab, out); break; \
-      case 4:                                                    \
-        if (n <= 2) tile(n, 4, kind, matrix, panel, slab, out);  \
-        break;                                                   \
-    }                                                            \
+/* The case of n rows and p panels; one that the target's registers don't hold is never reached. */
+#define TN_HELD(n, p) ((n) <= TN_FLOAT_ROWS && (p) <= ((n) <= 2 ? 2 * TN_FLOAT_PANELS : TN_FLOAT_PANELS))
+#define TN_CASE(n, p, kind)                                                             \
+  case n * 8 + p:                                                                       \
+    tile(TN_HELD(n, p) ? n : 1, TN_HELD(n, p) ? p : 1, kind, matrix, panel, slab, out); \
     break;
-#if TN_FLOAT_ROWS > 2
-#define TN_CASES(kind) \
-  TN_CASE(1, kind) TN_CASE(2, kind) TN_CASE(3, kind) TN_CASE(4, kind) TN_CASE(5, kind) TN_CASE(6, kind)
-#else
-#define TN_CASES(kind) TN_CASE(1, kind) TN_CASE(2, kind)
-#endif
+#define TN_CASES(kind)                                                                                    \
+  TN_CASE(1, 1, kind)                                                                                     \
+  TN_CASE(2, 1, kind) TN_CASE(3, 1, kind) TN_CASE(4, 1, kind) TN_CASE(5, 1, kind) TN_CASE(6, 1, kind)     \
+      TN_CASE(1, 2, kind) TN_CASE(2, 2, kind) TN_CASE(3, 2, kind) TN_CASE(4, 2, kind) TN_CASE(5, 2, kind) \
+          TN_CASE(6, 2, kind) TN_CASE(1, 4, kind) TN_CASE(2, 4, kind)
+/* All panels, as many at once as registers hold. */
 #define TN_TILE(name, kind)                                                                                          \
   static void name(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows, \
                    float *out) {                                                                                     \
-    switch (rows) { TN_CASES(kind) }                                                                                 \
+    while (panels) {                                                                                                 \
+      uint32_t taken = panels >= 4 && TN_HELD(rows, 4) ? 4 : panels >= 2 && TN_HELD(rows, 2) ? 2 : 1;                \
+      switch (rows * 8 + taken) { TN_CASES(kind) }                                                                   \
+      panel += taken * matrix->panel_bytes;                                                                          \
+      out += taken * rows * TN_LANES;                                                                                \
+      panels -= taken;                                                                                               \
+    }                                                                                                                \
   }
 TN_TILE(tile_f32, TN_LAYOUT_F32)
 TN_TILE(tile_f16, TN_LAYOUT_F16)

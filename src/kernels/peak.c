@@ -5,18 +5,18 @@
 
 uint64_t tn_spin_int8(uint64_t rounds, int32_t *sink) {
   int8_t four[4] = {1, -2, 3, -4};
-  vi acc[CHAINS];
+  vd acc[CHAINS];
   const vi w = vi_set1(0x04030201);
 #pragma GCC unroll 8
-  for (int i = 0; i < CHAINS; i++) acc[i] = vi_set1(i);
+  for (int i = 0; i < CHAINS; i++) acc[i] = vd_begin(i);
   for (uint64_t n = 0; n < rounds; n++) {
     __asm__ volatile("" ::"r"(four) : "memory");
 #pragma GCC unroll 8
-    for (int i = 0; i < CHAINS; i++) acc[i] = vi_dot(acc[i], w, four);
+    for (int i = 0; i < CHAINS; i++) acc[i] = vd_add_nibbles(acc[i], w, four);
   }
   *sink = 0;
 #pragma GCC unroll 8
-  for (int i = 0; i < CHAINS; i++) *sink += vi_sum(acc[i]);
+  for (int i = 0; i < CHAINS; i++) *sink ^= vi_largest(vd_end_nibbles(acc[i], 0));
   return rounds * CHAINS * TN_LANES * 8;
 }
 
@@ -51,5 +51,5 @@ void tn_spin_read(const void *data, uint64_t bytes, int32_t *sink) {
   }
   *sink = 0;
 #pragma GCC unroll 8
-  for (int i = 0; i < CHAINS; i++) *sink += vi_sum(acc[i]);
+  for (int i = 0; i < CHAINS; i++) *sink ^= vi_largest(acc[i]);
 }

@@ -57,6 +57,7 @@ static uint64_t workspace_of(const linear_case *c, const tn_kernel_set *set) {
 }
 
 static void check_case(const linear_case *c) {
+  size_t mark = guarded_list.count;
   test_random random = {c->w_dtype * 977 + c->columns * 31 + c->widths[0]};
   uint32_t width = total_width(c), weight_rows = c->gated ? 2 * width : width;
   uint32_t uses = (c->x_dtype == TN_Q8A ? TN_USE_LINEAR_Q8A : TN_USE_LINEAR) | (c->gated ? TN_USE_GATED : 0);
@@ -102,6 +103,7 @@ static void check_case(const linear_case *c) {
     check_rows(c, sets[s], &fast, 0, 25, pools[1], workspace);
     check_rows(c, sets[s], &fast, 0, MOST_ROWS, pools[2], workspace);
   }
+  release_guarded(mark);
 }
 
 static const uint32_t formats[] = {TN_F32,    TN_F16,   TN_BF16,  TN_Q8_0,    TN_Q4_0,    TN_Q4_1, TN_Q5_0,

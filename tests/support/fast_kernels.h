@@ -20,21 +20,39 @@ static inline uint32_t fast_sets(const tn_kernel_set *sets[MAX_SETS]) {
   uint32_t count = 0;
   sets[count++] = tn_kernel_set_portable();
 #if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets[count++] = tn_kernel_set_avx2();
   if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"))
     sets[count++] = tn_kernel_set_avx512vnni();
 #endif
   return count;
 }
 
+/* Every guarded mapping, so that those made since a mark can go. */
+#define MAX_GUARDED 20000
+static struct {
+  void *base[MAX_GUARDED];
+  size_t bytes[MAX_GUARDED], count;
+} guarded_list;
+
 /* `bytes` bytes, aligned to 4 (to 64 if bytes is a multiple of it), whose end is the end of what may be touched.
- * Filled with 0xff: NaNs as floats. Never freed: tests are short. */
+ * Filled with 0xff: NaNs as floats. */
 static inline void *guarded(size_t bytes) {
-  size_t pages = (bytes + 4095) / 4096 + 1;
-  uint8_t *base = mmap(NULL, (pages + 1) * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) abort();
+  size_t pages = (bytes + 4095) / 4096 + 1, total = (pages + 1) * 4096;
+  uint8_t *base = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED || guarded_list.count == MAX_GUARDED) abort();
   memset(base, 0xff, pages * 4096);
   mprotect(base + pages * 4096, 4096, PROT_NONE);
+  guarded_list.base[guarded_list.count] = base;
+  guarded_list.bytes[guarded_list.count++] = total;
   return base + pages * 4096 - (bytes + 3) / 4 * 4;
+}
+
+/* Unmaps what was made when fewer than `mark` mappings were there: mark = guarded_list.count of then. */
+static inline void release_guarded(size_t mark) {
+  while (guarded_list.count > mark) {
+    guarded_list.count--;
+    munmap(guarded_list.base[guarded_list.count], guarded_list.bytes[guarded_list.count]);
+  }
 }
 
 /* A matrix operand in guarded memory of its own. */
@@ -118,10 +136,10 @@ static inline two_weights random_matrix(test_random *random, uint32_t dtype, uin
 static inline tn_status run_fast(const tn_kernel_set *set, tn_kernel_call *call, tn_pool *pool, uint64_t bytes) {
   call->parallel = tn_pool_parallel(pool);
   call->workspace_bytes = (bytes + 127) / 64 * 64;
-  size_t total = call->workspace_bytes * call->parallel->workers;
-  call->workspace = guarded(total);
+  size_t mark = guarded_list.count;
+  call->workspace = guarded(call->workspace_bytes * call->parallel->workers);
   tn_status status = set->table->kernel[call->opcode](call);
-  munmap((void *)((uintptr_t)call->workspace / 4096 * 4096), total);
+  release_guarded(mark);
   return status;
 }
 

@@ -13,6 +13,11 @@ static bool always(void) {
 }
 
 #if defined(__x86_64__)
+static bool has_avx2(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+         __builtin_cpu_supports("bmi2");
+}
+
 static bool has_avx512vnni(void) {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
@@ -24,6 +29,7 @@ static bool has_avx512vnni(void) {
 static const choice choices[] = {
 #if defined(__x86_64__)
     {tn_kernel_set_avx512vnni, has_avx512vnni},
+    {tn_kernel_set_avx2, has_avx2},
 #endif
     {tn_kernel_set_portable, always},
 };

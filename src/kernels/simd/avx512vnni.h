@@ -5,8 +5,10 @@
 #include <immintrin.h>
 
 #define TN_TILE_ROWS 12
+#define TN_WEIGHTS_IN_REGISTERS 1
 #define TN_FLOAT_ROWS 6
 #define TN_FLOAT_PANELS 2
+#define TN_QUERIES 6
 
 typedef __m512 vf;
 typedef __m512i vi;
@@ -90,12 +92,6 @@ static inline vi vi_shift_right(vi a, unsigned n) {
 static inline vi vi_shift_right_signed(vi a, unsigned n) {
   return _mm512_srai_epi32(a, n);
 }
-static inline vi vi_load_u8(const void *p) {
-  return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
-}
-static inline vi vi_load_i8(const void *p) {
-  return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
-}
 static inline void vi_store_i8(void *p, vi x) {
   _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x));
 }
@@ -157,13 +153,25 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
   _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
 }
 
-static inline vi vi_dot(vi acc, vi w, const int8_t *four) {
+typedef vi vd;
+static inline vd vd_begin(int32_t start) {
+  return _mm512_set1_epi32(start);
+}
+static inline vd vd_add_bytes(vd acc, vi w, const int8_t *four) {
   int32_t bytes;
   __builtin_memcpy(&bytes, four, 4);
   return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(bytes));
 }
-static inline vi vi_dot_nibbles(vi acc, vi w, const int8_t *four) {
-  return vi_dot(acc, w, four);
+static inline vd vd_add_nibbles(vd acc, vi w, const int8_t *four) {
+  return vd_add_bytes(acc, w, four);
+}
+static inline vi vd_end_bytes(vd acc, int32_t start) {
+  (void)start;
+  return acc;
+}
+static inline vi vd_end_nibbles(vd acc, int32_t start) {
+  (void)start;
+  return acc;
 }
 
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */

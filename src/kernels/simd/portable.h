@@ -7,8 +7,10 @@
 #include <stdint.h>
 
 #define TN_TILE_ROWS 4
+#define TN_WEIGHTS_IN_REGISTERS 0
 #define TN_FLOAT_ROWS 2
 #define TN_FLOAT_PANELS 1
+#define TN_QUERIES 2
 
 typedef float tn_f4 __attribute__((vector_size(16)));
 typedef int32_t tn_i4 __attribute__((vector_size(16)));
@@ -175,18 +177,6 @@ static inline vi vi_shift_right_signed(vi x, unsigned n) {
 static inline vf vf_abs(vf x) {
   return vf_bits(vi_and(vi_bits(x), vi_set1(0x7fffffff)));
 }
-static inline vi vi_load_u8(const void *p) {
-  const uint8_t *bytes = (const uint8_t *)p;
-  int32_t whole[16];
-  for (int i = 0; i < 16; i++) whole[i] = bytes[i];
-  return vi_load(whole);
-}
-static inline vi vi_load_i8(const void *p) {
-  const int8_t *bytes = (const int8_t *)p;
-  int32_t whole[16];
-  for (int i = 0; i < 16; i++) whole[i] = bytes[i];
-  return vi_load(whole);
-}
 static inline void vi_store_i8(void *p, vi x) {
   int32_t whole[16];
   int8_t *bytes = (int8_t *)p;
@@ -290,31 +280,47 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
   }
 }
 
-/* Even and odd bytes apart, as 16-bit products: 255 * 127 still fits one. */
-static inline tn_i4 tn_dot_quarter(tn_i4 acc, tn_i4 w, tn_h8 even, tn_h8 odd) {
-  tn_h8 low = (tn_h8)(w & 0x00ff00ff) * even;
-  tn_h8 high = (tn_h8)((tn_uh8)w >> 8) * odd;
-  tn_i4 first = (tn_i4)low, second = (tn_i4)high;
-  return acc + (((tn_i4)((tn_u4)first << 16) >> 16) + (first >> 16)) +
-         (((tn_i4)((tn_u4)second << 16) >> 16) + (second >> 16));
+/* Sums of 16-bit products of even and of odd bytes together: eight times two of at most 15 * 127 still fit. A byte is
+ * taken as two nibbles. */
+typedef struct vd_sums {
+  tn_h8 a, b, c, d;
+} vd_sums;
+typedef struct vd {
+  vd_sums low, high;
+} vd;
+static inline vd vd_begin(int32_t start) {
+  (void)start;
+  return (vd){0};
 }
-static inline vi vi_dot(vi acc, vi w, const int8_t *four) {
-  int16_t e0 = four[0], o0 = four[1], e1 = four[2], o1 = four[3];
-  tn_h8 even = {e0, e1, e0, e1, e0, e1, e0, e1}, odd = {o0, o1, o0, o1, o0, o1, o0, o1};
-#define EACH(q) tn_dot_quarter(acc.q, w.q, even, odd)
+/* Two bytes, widened, in each 32-bit lane. */
+static inline tn_h8 vd_pair(int8_t first, int8_t second) {
+  return (tn_h8)((tn_i4){1, 1, 1, 1} * (int32_t)((uint32_t)(uint16_t)first | (uint32_t)(uint16_t)second << 16));
+}
+static inline vd_sums vd_products(vd_sums sums, vi w, tn_h8 even, tn_h8 odd) {
+#define EACH(q) sums.q + (tn_h8)(w.q & 0x000f000f) * even + (tn_h8)((w.q >> 8) & 0x000f000f) * odd
+  return TN_QUARTERS(vd_sums, EACH);
+#undef EACH
+}
+static inline vd vd_add_nibbles(vd acc, vi w, const int8_t *four) {
+  acc.low = vd_products(acc.low, w, vd_pair(four[0], four[2]), vd_pair(four[1], four[3]));
+  return acc;
+}
+static inline vd vd_add_bytes(vd acc, vi w, const int8_t *four) {
+  tn_h8 even = vd_pair(four[0], four[2]), odd = vd_pair(four[1], four[3]);
+  acc.low = vd_products(acc.low, w, even, odd);
+  acc.high = vd_products(acc.high, vi_shift_right(w, 4), even, odd);
+  return acc;
+}
+static inline vi vd_widened(vd_sums sums) {
+#define EACH(q) ((tn_i4)((tn_u4)sums.q << 16) >> 16) + ((tn_i4)sums.q >> 16)
   return TN_QUARTERS(vi, EACH);
 #undef EACH
 }
-/* Products below 16 * 128: the even and the odd one can be added in 16 bits. */
-static inline vi vi_dot_nibbles(vi acc, vi w, const int8_t *four) {
-  int16_t e0 = four[0], o0 = four[1], e1 = four[2], o1 = four[3];
-  tn_h8 even = {e0, e1, e0, e1, e0, e1, e0, e1}, odd = {o0, o1, o0, o1, o0, o1, o0, o1};
-#define SUM(q) (tn_i4)((tn_h8)(w.q & 0x00ff00ff) * even + (tn_h8)((tn_uh8)w.q >> 8) * odd)
-  vi sums = TN_QUARTERS(vi, SUM);
-#undef SUM
-#define EACH(q) acc.q + (((tn_i4)((tn_u4)sums.q << 16) >> 16) + (sums.q >> 16))
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
+static inline vi vd_end_nibbles(vd acc, int32_t start) {
+  return vi_add(vd_widened(acc.low), vi_set1(start));
+}
+static inline vi vd_end_bytes(vd acc, int32_t start) {
+  return vi_add(vd_end_nibbles(acc, start), vi_shift_left(vd_widened(acc.high), 4));
 }
 
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */

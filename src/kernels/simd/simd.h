@@ -2,23 +2,37 @@
  *
  * One logical width everywhere: a `vf` is 16 floats, a `vi` is 16 int32, whatever registers the target has, because the
  * compute layouts interleave 16 rows (kernels/layout.h). One header per instruction set defines these primitives;
- * cmake/kernels.cmake compiles the kernels once for each. A new target is a new header with the same functions:
+ * cmake/kernels.cmake compiles the kernels once for each. A new target is a new header with the same functions.
  *
- *   vf_set1 vf_zero vf_load vf_store             16 floats, no alignment needed
- *   vf_load_part vf_store_part                   the first n of 16 (0 <= n <= 16): nothing beyond is touched, lanes are
- * 0 vf_add vf_sub vf_mul vf_div vf_max vf_min vf_abs vf_fma(a, b, c)                              a * b + c, rounded
- * once where the target can, always the same way vf_load_f16 vf_load_bf16 vf_store_f16 vf_store_bf16   16 halves;
- * stores round to nearest even, and keep NaN vf_from_vi, vi_round                         convert; round to nearest
- * even, for |x| < 2^22 vf_bits, vi_bits                             the same bits as the other type vf_less(a, b),
- * vf_select(mask, a, b), vi_first(n)   masks are vi with lanes 0 or -1 vf_sum, vf_largest, vi_sum, vi_largest       of
- * all lanes, in a fixed order vi_set1 vi_zero vi_load vi_store vi_add vi_sub vi_max vi_and vi_xor vi_shift_left
- * vi_shift_right (logical) vi_shift_right_signed vi_load_u8 vi_load_i8 vi_store_i8            16 bytes widened,
- * narrowed vi_dot(acc, w, four)                         acc[l] += sum over j < 4 of (uint8)w[l].byte[j] *
- * (int8)four[j]; exact vi_dot_nibbles                               the same for bytes of w below 16 (targets may have
- * a faster way) tn_prefetch(address)
+ * Floats
+ *   vf_set1 vf_zero vf_load vf_store: 16 floats, no alignment needed
+ *   vf_load_part vf_store_part: the first n of 16 (0 <= n <= 16); nothing beyond is touched, lanes are 0
+ *   vf_add vf_sub vf_mul vf_div vf_max vf_min vf_abs; of max and min the second where one is NaN
+ *   vf_fma(a, b, c): a * b + c, rounded once where the target can, always the same way
+ *   vf_load_f16 vf_load_bf16 vf_store_f16 vf_store_bf16: 16 halves; stores round to nearest even, and keep NaN
+ *   vf_sum: of all lanes, in a fixed order
+ * Integers
+ *   vi_set1 vi_zero vi_load vi_store vi_add vi_sub vi_max vi_and vi_xor
+ *   vi_shift_left vi_shift_right (logical) vi_shift_right_signed; vi_store_i8: narrows to 16 bytes
+ *   vi_sum, vi_largest: of all lanes
+ * Between them
+ *   vf_from_vi, vi_round: convert; round to nearest even, for |x| < 2^22
+ *   vf_bits, vi_bits: the same bits as the other type
+ *   vf_less(a, b), vi_first(n), vf_select(mask, a, b): masks are vi with lanes 0 or -1
+ *   vf_largest: of all lanes, for numbers
+ * Dot products of bytes
+ *   vd: sums under way, at most eight additions between begin and end
+ *   vd_begin(start), vd_add_bytes(acc, w, four): adds sum over j < 4 of (uint8)w[l].byte[j] * (int8)four[j] to lane l
+ *   vd_end_bytes(acc, start): the sums plus start, which is given twice so that each target may take it where it likes
+ *   vd_add_nibbles, vd_end_nibbles: the same for bytes of w below 16, at which most targets are faster
+ *   All exact, for `four` in -127..127.
+ * tn_prefetch(address)
  *
- *   TN_TILE_ROWS      rows of activations that a matrix tile keeps in registers
- *   TN_FLOAT_ROWS     ... that the float tile of TN_FLOAT_PANELS panels keeps */
+ * And what fits its registers
+ *   TN_TILE_ROWS: rows of activations in a matrix tile, at most 12
+ *   TN_WEIGHTS_IN_REGISTERS: 1: a block's weights stay in registers while rows go by; 0: the rows' sums stay
+ *   TN_FLOAT_ROWS, TN_FLOAT_PANELS: rows, at most 6, and panels, 1 or 2, of a float tile
+ *   TN_QUERIES: queries, at most 6, that attention takes together */
 #ifndef TENON_KERNELS_SIMD_H
 #define TENON_KERNELS_SIMD_H
 
@@ -27,6 +41,8 @@
 
 #if TN_ISA_avx512vnni
 #include "kernels/simd/avx512vnni.h"
+#elif TN_ISA_avx2
+#include "kernels/simd/avx2.h"
 #else
 #include "kernels/simd/portable.h"
 #endif

@@ -52,7 +52,7 @@ static void together(void **state) {
   char *expected = render_once(&shared);
   assert_string_equal(expected,
                       "one two three['two', 'three', 'two\\n', 'three\\n']literaloneabone"
-                      "one!xshow!callerc{\"a\": \"b\", \"k\": 1}bzONE.");
+                      "one!xshow!Nonec{\"a\": \"b\", \"k\": 1}bzONE.");
   shared.expected = expected;
   for (size_t i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, render_often, &shared), 0);
   for (size_t i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);

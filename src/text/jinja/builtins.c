@@ -87,7 +87,8 @@ static bool property(tnj_state *s, tnj_value object, tnj_value name, tnj_value *
 
 static bool macro_property(tnj_state *s, const tnj_macro *macro, tnj_value name, tnj_value *value) {
   const tnj_signature *signature = macro->node->signature;
-  if (tnj_text_is(name, "name")) return *value = macro->node->name, true;
+  if (tnj_text_is(name, "name"))
+    return *value = macro->node->kind == TNJ_N_MACRO ? macro->node->name : tnj_none(), true;
   if (tnj_text_is(name, "catch_kwargs")) return *value = tnj_bool(tnj_given(signature->keywords)), true;
   if (tnj_text_is(name, "catch_varargs")) return *value = tnj_bool(tnj_given(signature->more)), true;
   if (tnj_text_is(name, "caller")) return *value = tnj_bool(tnj_given(signature->caller)), true;

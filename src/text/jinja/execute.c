@@ -72,17 +72,21 @@ tnj_flow tnj_run_loop(tnj_state *s, tnj_frame *frame, const tnj_node *node, tnj_
   s->offset = node->second->offset;
   const tnj_list *items = tnj_items(s, iterable);
   if (node->third) items = filter_items(s, frame, node, items);
-  if (!items->count && node->items[1]) return tnj_execute(s, tnj_frame_new(s, frame), node->items[1]);
   tnj_loop *loop = tnj_alloc(s, sizeof *loop);
   *loop = (tnj_loop){.items = items, .depth = depth, .node = node, .frame = frame};
   tnj_frame *inner = NULL;
+  bool finished = false;
   for (; loop->index < items->count; loop->index++) {
     if (!inner || node->captures) inner = tnj_frame_new(s, frame);
     inner->count = 0;
     assign(s, inner, node->first, items->items[loop->index]);
     tnj_frame_set(s, inner, node->name, (tnj_value){.kind = TNJ_LOOP, .loop = loop});
-    if (tnj_execute(s, inner, node->items[0]) == TNJ_BREAK) break;
+    tnj_flow flow = tnj_execute(s, inner, node->items[0]);
+    if (flow == TNJ_BREAK) break;
+    finished |= flow == TNJ_NEXT;
   }
+  /* jinja2 runs the else part unless a round came to its end: break and continue don't count as one */
+  if (!finished && node->items[1]) return tnj_execute(s, tnj_frame_new(s, frame), node->items[1]);
   return TNJ_NEXT;
 }
 

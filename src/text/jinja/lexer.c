@@ -116,14 +116,15 @@ static bool word_tag(const lexer *l, size_t at, const char *word, bool trims, si
 }
 
 static void lex_comment(lexer *l) {
-  size_t open = l->at;
-  for (l->at += 2 + (sign_at(l, l->at + 2) != 0); l->at < l->size; l->at++) {
+  size_t open = l->at, body = open + 2 + (sign_at(l, open + 2) != 0);
+  for (l->at = body; l->at < l->size; l->at++) {
     size_t end = block_end(l, l->at, "#}");
     if (!end) continue;
     l->line_starting = l->text[end - 1] == '\n';
     l->at = end;
     return;
   }
+  if (body == l->size) return; /* jinja2 takes a comment without anything in it as closed by the end */
   l->s->offset = open;
   tnj_error(l->s, "Missing end of comment tag");
 }
@@ -143,6 +144,8 @@ static void lex_raw(lexer *l, size_t body) {
     l->at = end;
     return;
   }
+  l->at = l->size;
+  if (body == l->size) return;
   l->s->offset = open;
   tnj_error(l->s, "Missing end of raw directive");
 }

@@ -91,7 +91,10 @@ static void append_object(tnj_state *s, tnj_buffer *out, tnj_value v) {
   switch (v.kind) {
     case TNJ_MACRO:
       tnj_append_text(s, out, "<Macro ");
-      tnj_append_repr(s, out, v.macro->node->name);
+      if (v.macro->node->kind == TNJ_N_MACRO)
+        tnj_append_repr(s, out, v.macro->node->name);
+      else
+        tnj_append_text(s, out, "anonymous");
       break;
     case TNJ_LOOP:
       tnj_append_string(s, out, tnj_string_printf(s, "<LoopContext %zu/%zu", v.loop->index + 1, v.loop->items->count));

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "base/os.h"
 #include "text/grammar/grammar.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
@@ -286,6 +287,56 @@ static void special_tokens_are_never_content(void **state) {
   tn_grammar_vocab_release(vocab);
 }
 
+/* One of several threads that match the same grammar with matchers of their own. */
+typedef struct worker {
+  tn_grammar *grammar;
+  tn_grammar_vocab *vocab;
+  uint64_t seed;
+  uint64_t trace; /* of all masks seen */
+} worker;
+
+static void match_at_random(void *argument) {
+  worker *w = argument;
+  uint32_t mask[(TOKENS + 31) / 32];
+  for (int run = 0; run < 20; run++) {
+    tn_grammar_matcher *matcher;
+    if (tn_grammar_matcher_create(&matcher, w->grammar, NULL) != TN_OK) return;
+    for (int step = 0; step < 30; step++) {
+      uint32_t options[TOKENS], count = 0;
+      if (tn_grammar_mask(matcher, w->vocab, mask, NULL) != TN_OK) break;
+      for (uint32_t t = 0; t < TOKENS; t++)
+        if (bit(mask, t)) options[count++] = t;
+      for (size_t i = 0; i < TN_COUNT(mask); i++) w->trace = w->trace * 31 + mask[i];
+      if (!count || tn_grammar_accept_token(matcher, w->vocab, options[random_number(&w->seed) % count], NULL) != TN_OK)
+        break;
+    }
+    tn_grammar_matcher_destroy(matcher);
+  }
+}
+
+/* Threads that share a grammar see the masks that they would see alone. */
+static void threads_share_a_grammar(void **state) {
+  (void)state;
+  worker together[4], alone[4];
+  tn_thread *threads[4];
+  tn_grammar_vocab *vocab = make_vocab();
+  tn_grammar *grammar = make_grammar(0);
+  for (int i = 0; i < 4; i++) {
+    together[i] = (worker){grammar, vocab, (uint64_t)i, 0};
+    threads[i] = tn_thread_start("matcher", match_at_random, &together[i]);
+    assert_non_null(threads[i]);
+  }
+  for (int i = 0; i < 4; i++) tn_thread_join(threads[i]);
+  tn_grammar_release(grammar);
+  for (int i = 0; i < 4; i++) {
+    alone[i] = (worker){make_grammar(0), vocab, (uint64_t)i, 0};
+    match_at_random(&alone[i]);
+    assert_true(alone[i].trace == together[i].trace && alone[i].trace != 0);
+    tn_grammar_release(alone[i].grammar);
+  }
+  tn_grammar_vocab_release(vocab);
+}
+
 /* ---- hostile ---- */
 
 static char *repeated(const char *unit, size_t count, const char *before, const char *after) {
@@ -390,8 +441,9 @@ static void ambiguity_and_size_are_bounded(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(masks_are_what_can_be_taken),      cmocka_unit_test(vocabularies_are_kept_apart),
     cmocka_unit_test(rollback_and_copies_are_exact),    cmocka_unit_test(forced_bytes_stop_at_the_first_choice),
-    cmocka_unit_test(special_tokens_are_never_content), cmocka_unit_test(deep_input_is_refused_or_taken),
-    cmocka_unit_test(long_chains_are_linear),           cmocka_unit_test(ambiguity_and_size_are_bounded),
+    cmocka_unit_test(special_tokens_are_never_content), cmocka_unit_test(threads_share_a_grammar),
+    cmocka_unit_test(deep_input_is_refused_or_taken),   cmocka_unit_test(long_chains_are_linear),
+    cmocka_unit_test(ambiguity_and_size_are_bounded),
 };
 
 static void *run_all(void *result) {

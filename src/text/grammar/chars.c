@@ -80,62 +80,99 @@ static uint32_t product_end(uint32_t first, uint32_t last) {
   return last;
 }
 
-/* Pushes one expression a product on the scratch stack. */
-static void push_utf8(tn_exprs *x, uint32_t first, uint32_t last) {
-  while (first <= last && x->status == TN_OK) {
+/* A sequence of byte ranges, all of whose combinations are characters. */
+typedef struct product {
+  char low[4], high[4];
+  uint8_t size;
+} product;
+
+typedef struct products {
+  product *items;
+  size_t count, capacity;
+} products;
+
+/* Adds the characters [first, last] in order. */
+static bool add_utf8(products *all, uint32_t first, uint32_t last) {
+  while (first <= last) {
     if (first >= 0xD800 && first <= 0xDFFF) {
       first = 0xE000;
       continue;
     }
     uint32_t end = product_end(first, last);
-    unsigned size = utf8_size(first);
-    char low[4], high[4];
-    tn_utf8_write(first, low);
-    tn_utf8_write(end, high);
-    tn_expr e = TN_EXPR_EMPTY;
-    for (unsigned i = size; i-- > 0;) e = tn_expr_concat(x, tn_expr_range(x, (uint8_t)low[i], (uint8_t)high[i]), e);
-    tn_exprs_scratch(x, e);
+    product *p = TN_PUSH(all->items, all->count, all->capacity);
+    if (!p) return false;
+    p->size = (uint8_t)utf8_size(first);
+    tn_utf8_write(first, p->low);
+    tn_utf8_write(end, p->high);
     first = end + 1;
   }
+  return true;
+}
+
+/* The expression of sorted products from their byte number `at` on, like a trie: what begins with the same bytes is one
+ * branch, and branches with the same rest are one. */
+static tn_expr join_products(tn_exprs *x, const product *p, size_t count, unsigned at) {
+  struct branch {
+    tn_byte_set bytes;
+    tn_expr rest;
+  } branches[256];
+  size_t used = 0, base = x->scratch_count;
+  for (size_t i = 0, end; i < count && x->status == TN_OK; i = end) {
+    for (end = i;
+         end < count && p[end].size == p[i].size && p[end].low[at] == p[i].low[at] && p[end].high[at] == p[i].high[at];)
+      end++;
+    tn_expr rest = at + 1u == p[i].size ? TN_EXPR_EMPTY : join_products(x, p + i, end - i, at + 1);
+    size_t k = 0;
+    while (k < used && branches[k].rest != rest) k++;
+    if (k == used) branches[used++] = (struct branch){.rest = rest};
+    for (unsigned byte = (uint8_t)p[i].low[at]; byte <= (uint8_t)p[i].high[at]; byte++)
+      branches[k].bytes.bits[byte >> 6] |= (uint64_t)1 << (byte & 63);
+  }
+  for (size_t k = 0; k < used && x->status == TN_OK; k++)
+    tn_exprs_scratch(x, tn_expr_concat(x, tn_expr_bytes(x, &branches[k].bytes), branches[k].rest));
+  return tn_expr_combine(x, TN_EXPR_IS_ALT, base);
 }
 
 /* A control character's escape in JSON. */
 static tn_expr json_escape(tn_exprs *x, uint32_t c) {
   static const char *const brief[] = {['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f", ['\r'] = "\\r"};
   if (c < TN_COUNT(brief) && brief[c]) return tn_expr_text(x, brief[c]);
-  char digits[8];
-  snprintf(digits, sizeof digits, "\\u00%u", c >> 4);
-  tn_expr last = c % 16 < 10
-                     ? tn_expr_range(x, (uint8_t)('0' + c % 16), (uint8_t)('0' + c % 16))
-                     : tn_expr_alt(x, tn_expr_range(x, (uint8_t)('a' + c % 16 - 10), (uint8_t)('a' + c % 16 - 10)),
-                                   tn_expr_range(x, (uint8_t)('A' + c % 16 - 10), (uint8_t)('A' + c % 16 - 10)));
-  return tn_expr_concat(x, tn_expr_text(x, digits), last);
+  char lower[8], upper[8];
+  snprintf(lower, sizeof lower, "\\u%04x", c);
+  snprintf(upper, sizeof upper, "\\u%04X", c);
+  return tn_expr_alt(x, tn_expr_text(x, lower), tn_expr_text(x, upper));
 }
 
-/* As push_utf8 for the inside of a JSON string. */
-static void push_json(tn_exprs *x, uint32_t first, uint32_t last) {
-  while (first <= last && x->status == TN_OK) {
-    uint32_t end = last;
+/* The characters [first, last] as they stand in a JSON string: escapes go on the scratch stack, the others into `all`.
+ */
+static bool add_json(tn_exprs *x, products *all, uint32_t first, uint32_t last) {
+  for (uint32_t end; first <= last; first = end + 1) {
+    end = first;
     if (first < 0x20) {
       tn_exprs_scratch(x, json_escape(x, first));
-      end = first;
     } else if (first == '"' || first == '\\') {
       tn_exprs_scratch(x, tn_expr_text(x, first == '"' ? "\\\"" : "\\\\"));
-      end = first;
     } else {
+      end = last;
       if (first < '"' && end >= '"') end = '"' - 1;
       if (first < '\\' && end >= '\\') end = '\\' - 1;
-      push_utf8(x, first, end);
+      if (!add_utf8(all, first, end)) return false;
     }
-    first = end + 1;
   }
+  return true;
 }
 
 tn_expr tn_chars_expr(tn_exprs *x, tn_chars *set, tn_spelling spelling) {
   size_t base = x->scratch_count;
+  products all = {0};
+  bool done = true;
   tn_chars_settle(set);
-  for (size_t i = 0; i < set->count; i++)
-    (spelling == TN_SPELL_JSON ? push_json : push_utf8)(x, set->ranges[i].first, set->ranges[i].last);
+  for (size_t i = 0; i < set->count && done; i++)
+    done = spelling == TN_SPELL_JSON ? add_json(x, &all, set->ranges[i].first, set->ranges[i].last)
+                                     : add_utf8(&all, set->ranges[i].first, set->ranges[i].last);
+  if (!done) tn_exprs_fail(x, TN_E_MEMORY);
+  tn_exprs_scratch(x, join_products(x, all.items, all.count, 0));
+  free(all.items);
   return tn_expr_combine(x, TN_EXPR_IS_ALT, base);
 }
 

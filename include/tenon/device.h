@@ -214,6 +214,11 @@ typedef struct tn_delta_rule_attributes {
   float epsilon;  /* q and k are divided by sqrt(sum of squares + epsilon) */
 } tn_delta_rule_attributes;
 
+typedef struct tn_head_linear_attributes {
+  uint32_t size;
+  uint32_t pass; /* P: values of each head that are passed on */
+} tn_head_linear_attributes;
+
 /* ---- programs: what a device runs ------------------------------------------------------------------------------
  * One block of bytes, little endian, 8-byte aligned, no pointers: the same bytes are handed to `prepare`, sent to
  * a remote core, and stored in a file. tn_program at its start, the arrays at the offsets it names. */

@@ -74,6 +74,8 @@ uint32_t tn_weight_uses(const tn_graph *graph, tn_ref weight, uint32_t device) {
       } else if (op->opcode == TN_OP_LINEAR && k == 1) {
         uses |= graph->values[op->inputs[0]].dtype == TN_Q8A ? TN_USE_LINEAR_Q8A : TN_USE_LINEAR;
         if (((const tn_linear_attributes *)(const void *)op->attributes)->gated) uses |= TN_USE_GATED;
+      } else if (op->opcode == TN_OP_HEAD_LINEAR && k == 1) {
+        uses |= TN_USE_LINEAR;
       } else if (op->opcode == TN_OP_MOE_LINEAR && k == 1) {
         uses |= TN_USE_LINEAR;
         if (((const tn_moe_linear_attributes *)(const void *)op->attributes)->gated) uses |= TN_USE_GATED;

@@ -116,6 +116,7 @@ tn_ref tn_concat(tn_graph *graph, const tn_ref *parts, uint32_t count);
 tn_ref tn_short_conv(tn_graph *graph, tn_ref x, tn_ref weight, tn_ref state, tn_activation activation);
 tn_ref tn_delta_rule(tn_graph *graph, tn_ref qkv, tn_ref a, tn_ref b, tn_ref decay, tn_ref dt, tn_ref state,
                      const tn_delta_rule_attributes *attributes);
+tn_ref tn_head_linear(tn_graph *graph, tn_ref x, tn_ref weight, uint32_t pass);
 /* Names the result: logits [R, vocabulary]. */
 void tn_graph_set_logits(tn_graph *graph, tn_ref logits);
 

@@ -184,3 +184,11 @@ tn_ref tn_delta_rule(tn_graph *graph, tn_ref qkv, tn_ref a, tn_ref b, tn_ref dec
   return finish(graph, APPEND(graph, TN_OP_DELTA_RULE, *attributes, qkv, a, b, decay, dt, state), TN_DIM_T,
                 attributes->value_heads * attributes->value_dim);
 }
+
+tn_ref tn_head_linear(tn_graph *graph, tn_ref x, tn_ref weight, uint32_t pass) {
+  if (graph->error.status != TN_OK) return TN_NO_VALUE;
+  tn_head_linear_attributes a = {sizeof a, pass};
+  const int32_t *dims = graph->values[weight].dims;
+  return finish(graph, APPEND(graph, TN_OP_HEAD_LINEAR, a, x, weight), rows_of(graph, x),
+                (uint32_t)dims[0] * (pass + (uint32_t)dims[1]));
+}

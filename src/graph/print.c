@@ -103,6 +103,7 @@ static void print_attributes(const tn_graph_op *op, tn_buf *out) {
       if (m->limit > 0) tn_buf_printf(out, " limit=%g alpha=%g", (double)m->limit, (double)m->alpha);
       break;
     }
+    case TN_OP_HEAD_LINEAR: tn_buf_printf(out, " pass=%u", ((const tn_head_linear_attributes *)a)->pass); break;
     case TN_OP_SHORT_CONV: {
       const tn_short_conv_attributes *c = a;
       tn_buf_printf(out, " taps=%u", c->taps);

@@ -10,6 +10,7 @@ tn_status tn_reference_moe_linear(const tn_kernel_call *call);
 tn_status tn_reference_moe_combine(const tn_kernel_call *call);
 tn_status tn_reference_short_conv(const tn_kernel_call *call);
 tn_status tn_reference_delta_rule(const tn_kernel_call *call);
+tn_status tn_reference_head_linear(const tn_kernel_call *call);
 
 static uint64_t workspace(const tn_op_query *query, uint32_t context, uint32_t workers) {
   switch (query->opcode) {
@@ -43,6 +44,7 @@ const tn_kernel_set *TN_FOR_ISA(tn_kernel_set)(void) {
                                             [TN_OP_MOE_COMBINE] = tn_reference_moe_combine,
                                             [TN_OP_SHORT_CONV] = tn_reference_short_conv,
                                             [TN_OP_DELTA_RULE] = tn_reference_delta_rule,
+                                            [TN_OP_HEAD_LINEAR] = tn_reference_head_linear,
                                         }};
   static const tn_kernel_set set = {.name = TN_TEXT_EXPANDED(TN_ISA),
                                     .table = &table,

@@ -155,6 +155,56 @@ tn_ref tn_build_strided_rows(tn_build *build, uint32_t rows, uint32_t cols, uint
   return tn_graph_weight(build->graph, part, source.dtype, 2, (uint64_t[]){count, cols}, &source, 1);
 }
 
+tn_ref tn_build_cube(tn_build *build, uint32_t count, uint32_t rows, uint32_t cols, const char *format, ...) {
+  char name[TN_MAX_NAME];
+  uint32_t form = 0;
+  FORMAT_NAME(name, format);
+  const tn_file_tensor *tensor = find_tensor(build, name, &form);
+  if (!tensor) return TN_NO_VALUE;
+  if (tensor->rank != 3 || tensor->dims[0] != cols || tensor->dims[1] != rows || tensor->dims[2] != count) {
+    char wanted[48];
+    snprintf(wanted, sizeof wanted, "%u, %u, %u", cols, rows, count);
+    wrong_shape(build, tensor, wanted);
+    return TN_NO_VALUE;
+  }
+  const tn_weight_source source = {.size = sizeof source,
+                                   .dtype = tensor->dtype,
+                                   .data = tensor->data,
+                                   .rows = (uint64_t)count * rows,
+                                   .cols = cols,
+                                   .row_count = (uint64_t)count * rows,
+                                   .col_count = cols};
+  return tn_graph_weight(build->graph, name, tensor->dtype, 3, (uint64_t[]){count, rows, cols}, &source, 1);
+}
+
+tn_ref tn_build_head_rows(tn_build *build, uint32_t heads, uint32_t cols, const tn_head_rows *part, const char *format,
+                          ...) {
+  char name[TN_MAX_NAME], part_name[TN_MAX_NAME + 32];
+  tn_weight_source whole;
+  FORMAT_NAME(name, format);
+  snprintf(part_name, sizeof part_name, "%s[%u:%u]", name, part->begin, part->begin + part->count);
+  if (!view_matrix(build, name, heads * part->total, cols, &whole)) return TN_NO_VALUE;
+  tn_weight_source *sources = tn_arena_array(&build->graph->arena, heads, sizeof *sources);
+  if (!sources) {
+    tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
+    return TN_NO_VALUE;
+  }
+  uint32_t rows = part->transposed ? cols : part->count, columns = part->transposed ? part->count : cols;
+  uint64_t row_bytes = tn_row_bytes(whole.dtype, cols);
+  for (uint32_t h = 0; h < heads; h++)
+    sources[h] =
+        (tn_weight_source){.size = sizeof *sources,
+                           .dtype = whole.dtype,
+                           .data = (const uint8_t *)whole.data + ((uint64_t)h * part->total + part->begin) * row_bytes,
+                           .rows = part->count,
+                           .cols = cols,
+                           .row_count = rows,
+                           .col_count = columns,
+                           .transposed = part->transposed,
+                           .into_row = (uint64_t)h * rows};
+  return tn_graph_weight(build->graph, part_name, whole.dtype, 3, (uint64_t[]){heads, rows, columns}, sources, heads);
+}
+
 tn_ref tn_build_flat(tn_build *build, uint32_t count, const char *format, ...) {
   char name[TN_MAX_NAME];
   FORMAT_NAME(name, format);

@@ -56,6 +56,17 @@ __attribute__((format(printf, 5, 6))) tn_ref tn_build_slice(tn_build *build, uin
 __attribute__((format(printf, 8, 9))) tn_ref tn_build_strided_rows(tn_build *build, uint32_t rows, uint32_t cols,
                                                                    uint32_t begin, uint32_t run, uint32_t period,
                                                                    uint32_t count, const char *format, ...);
+/* The weight of exactly [count, rows, cols]: a matrix for each of `count` heads. */
+__attribute__((format(printf, 5, 6))) tn_ref tn_build_cube(tn_build *build, uint32_t count, uint32_t rows,
+                                                           uint32_t cols, const char *format, ...);
+/* Some rows of every head of a matrix [heads * total, cols]. */
+typedef struct tn_head_rows {
+  uint32_t total, begin, count; /* rows of a head; those taken */
+  bool transposed;              /* each head's part is taken transposed, [cols, count] */
+} tn_head_rows;
+/* A weight [heads, count, cols] (transposed: [heads, cols, count]). */
+__attribute__((format(printf, 5, 6))) tn_ref tn_build_head_rows(tn_build *build, uint32_t heads, uint32_t cols,
+                                                                const tn_head_rows *part, const char *format, ...);
 /* All `count` values of a tensor of any shape, in order, as a vector. */
 __attribute__((format(printf, 3, 4))) tn_ref tn_build_flat(tn_build *build, uint32_t count, const char *format, ...);
 /* Decodes the `count` values of a small tensor into `out`; false with the graph failed. */

@@ -132,6 +132,9 @@ void tn_hyper_read_rope(tn_hyper_reader *reader, const tn_hyper *hyper, const ch
 tn_rope_pairing tn_hyper_permuted_pairing(const tn_hyper_reader *reader);
 /* A window on the layers from max_window_layers on, if use_sliding_window says so (config.json only: Qwen). */
 void tn_hyper_read_upper_window(tn_hyper_reader *reader, tn_hyper *hyper);
+/* Rotary positions of the sliding layers where only the full ones are scaled: those of "sliding_attention" in
+ * config.json, else the full layers' (hyper->rope, read before) without scaling. */
+void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper);
 /* Experts, their use and width; the fields of the scoring are the family's. */
 void tn_hyper_read_experts(tn_hyper_reader *reader, tn_hyper *hyper);
 

@@ -87,11 +87,11 @@ static bool is_known_unused(const tn_model *model, const char *name) {
                                       "model.multi_modal_projector.*",
                                       "mtp.*"};
   bool is_folder = tn_container_is_folder(&model->file);
+  const char *short_name = is_folder ? tn_name_without_prefix(name) : name;
   unsigned long layer;
-  if (sscanf(name, "blk.%lu.", &layer) == 1 && layer >= model->hyper.layers &&
+  if (sscanf(short_name, is_folder ? "layers.%lu." : "blk.%lu.", &layer) == 1 && layer >= model->hyper.layers &&
       layer - model->hyper.layers < model->hyper.draft_layers)
     return true;
-  const char *short_name = is_folder ? tn_name_without_prefix(name) : name;
   for (const char *const *pattern = model->family->unused; pattern && *pattern; pattern++)
     if (tn_name_matches(*pattern, short_name)) return true;
   for (size_t i = 0; i < TN_COUNT(parts) && is_folder; i++)

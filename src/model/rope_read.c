@@ -134,3 +134,13 @@ void tn_hyper_read_rope(tn_hyper_reader *reader, const tn_hyper *hyper, const ch
   tn_hyper_demand(reader, rope->rotary >= 2 && rope->rotary % 2 == 0 && rope->rotary <= hyper->key_dim,
                   "rope.dimension_count", "partial_rotary_factor", rope->rotary, "an even width up to the head's size");
 }
+
+void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper) {
+  if (tn_hyper_is_folder(reader) && tn_config_has_object(&reader->file->config, "rope_parameters.sliding_attention")) {
+    tn_hyper_read_rope(reader, hyper, "sliding_attention", &hyper->rope_sliding);
+    return;
+  }
+  hyper->rope_sliding = hyper->rope;
+  hyper->rope_sliding.scaling = TN_ROPE_UNSCALED;
+  hyper->rope_sliding.attention_factor = 0;
+}

@@ -335,6 +335,17 @@ static bool tn_shape_delta_rule(rule_call *call) {
   return true;
 }
 
+static bool tn_shape_head_linear(rule_call *call) {
+  const tn_head_linear_attributes *a = call->query->attributes;
+  const tn_value_desc *x = &call->in[0], *w = &call->in[1], *y = &call->out[0];
+  if (!is_rows(x) || !is_rows(y) || x->dims[0] != y->dims[0]) return refuse(call, "operands must be f32 [M, ..]");
+  if (!is_weight(w) || w->rank != 3) return refuse(call, "W must be a weight [heads, N, K]");
+  if (x->dims[1] != w->dims[0] * ((int64_t)w->dims[2] + a->pass)) return refuse(call, "x must be [M, heads * (K + P)]");
+  if (y->dims[1] != w->dims[0] * ((int64_t)w->dims[1] + a->pass))
+    return refuse(call, "output must be [M, heads * (P + N)]");
+  return true;
+}
+
 static bool check_values(rule_call *call, const tn_op_info *info) {
   const tn_op_query *query = call->query;
   if (query->input_count < info->min_inputs || query->input_count > info->max_inputs)

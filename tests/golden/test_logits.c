@@ -132,11 +132,39 @@ static double difference(const golden *want, const float *got) {
   return worst / (double)(high - low);
 }
 
-static const char *const models[] = {
-    "gpt2",         "llama",        "llama-rope3-tied", "llama-gqa3", "llama-linear-sharded", "mixtral",
-    "qwen2",        "qwen3",        "gemma3",           "gemma4",     "gemma4-ple",           "gemma4-moe",
-    "gptoss-plain", "gptoss-mxfp4", "qwen3moe",         "qwen35",     "qwen35-nested",        "qwen35moe",
-    "qwen3next"};
+static const char *const models[] = {"gpt2",
+                                     "llama",
+                                     "llama-rope3-tied",
+                                     "llama-gqa3",
+                                     "llama-linear-sharded",
+                                     "llama-yarn-bias",
+                                     "mistral-window",
+                                     "mixtral",
+                                     "granite",
+                                     "smollm3",
+                                     "qwen2",
+                                     "qwen2-window",
+                                     "qwen2moe",
+                                     "qwen3",
+                                     "qwen3moe",
+                                     "qwen3moe-mixed",
+                                     "qwen3next",
+                                     "qwen35",
+                                     "qwen35-nested",
+                                     "qwen35moe",
+                                     "gemma2",
+                                     "gemma3",
+                                     "gemma4",
+                                     "gemma4-ple",
+                                     "gemma4-moe",
+                                     "gptoss-plain",
+                                     "gptoss-mxfp4",
+                                     "olmo2",
+                                     "olmo3",
+                                     "phi3-long",
+                                     "phi3-partial",
+                                     "deepseek3",
+                                     "deepseek3-lite"};
 
 /* Calls `test` for every model in every form that is there. */
 static void for_each_case(const tn_runner_options *options,

@@ -42,7 +42,7 @@ uint32_t tn_cpu_layout_kind(uint32_t dtype) {
 
 tn_status tn_cpu_weight_layout(const tn_weight_desc *desc, tn_weight_layout *layout, char *message, size_t capacity) {
   uint32_t kind = tn_cpu_layout_kind(desc->dtype);
-  /* The kernels of experts are the reference ones, which read the plain layout. */
+  /* The kernels of experts and of heads are the reference ones, which read the plain layout. */
   if (desc->uses == TN_USE_VECTOR || desc->rank == 3) return tn_plain_layout(desc, layout);
   if (!desc->uses || desc->uses & ~MATRIX_USES || desc->rank != 2 || kind == TN_LAYOUT_NONE) {
     snprintf(message, capacity, "no layout for a weight of %s, rank %u, uses %#x", tn_dtype_name((tn_dtype)desc->dtype),

@@ -28,7 +28,7 @@ tn_status tn_cpu_supports(tn_device *device, const tn_op_query *query) {
     if (!in->present) continue;
     tn_page page;
     bool known = true;
-    bool experts = query->opcode == TN_OP_MOE_LINEAR && i == 1;
+    bool experts = (query->opcode == TN_OP_MOE_LINEAR || query->opcode == TN_OP_HEAD_LINEAR) && i == 1;
     if (in->kind == TN_VALUE_WEIGHT)
       known = tn_cpu_layout_kind(in->dtype) != TN_LAYOUT_NONE && (in->rank <= 2 || experts);
     if (in->kind == TN_VALUE_STATE && in->rank == 4)

@@ -18,6 +18,7 @@
   X(gemma3)            \
   X(gemma4)            \
   X(olmo2)             \
-  X(phi3)
+  X(phi3)              \
+  X(deepseek)
 
 #endif

@@ -20,6 +20,7 @@ typedef struct tn_kernel_set {
 const tn_kernel_set *tn_kernel_set_portable(void);
 #if defined(__x86_64__)
 const tn_kernel_set *tn_kernel_set_avx2(void);
+const tn_kernel_set *tn_kernel_set_avxvnni(void);
 const tn_kernel_set *tn_kernel_set_avx512vnni(void);
 #endif
 

@@ -2,6 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "device/cpu/internal.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 typedef struct choice {
   const tn_kernel_set *(*set)(void);
@@ -18,6 +21,12 @@ static bool has_avx2(void) {
          __builtin_cpu_supports("bmi2");
 }
 
+/* Bit 4 of eax of leaf 7, subleaf 1; gcc 12 has no name for it. */
+static bool has_avxvnni(void) {
+  unsigned eax = 0, ebx, ecx, edx;
+  return has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & 1u << 4);
+}
+
 static bool has_avx512vnni(void) {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
@@ -29,6 +38,7 @@ static bool has_avx512vnni(void) {
 static const choice choices[] = {
 #if defined(__x86_64__)
     {tn_kernel_set_avx512vnni, has_avx512vnni},
+    {tn_kernel_set_avxvnni, has_avxvnni},
     {tn_kernel_set_avx2, has_avx2},
 #endif
     {tn_kernel_set_portable, always},

@@ -186,6 +186,7 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
   _mm256_storeu_si256((__m256i *)p, halves);
 }
 
+#ifndef TN_DOT_PRODUCTS_ELSEWHERE
 /* vpmaddubsw adds two products of an unsigned and a signed byte in 16 bits, and would saturate with bytes; with nibbles
  * even eight of its results fit: 8 * 2 * 15 * 127. A byte is taken as two nibbles. */
 typedef struct vd {
@@ -222,6 +223,7 @@ static inline vi vd_end_nibbles(vd acc, int32_t start) {
 static inline vi vd_end_bytes(vd acc, int32_t start) {
   return vi_add(vd_end_nibbles(acc, start), vi_shift_left(vd_widened(acc.high), 4));
 }
+#endif
 
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */
 __attribute__((always_inline)) static inline void tn_prefetch(const void *p) {

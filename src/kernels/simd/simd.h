@@ -41,6 +41,8 @@
 
 #if TN_ISA_avx512vnni
 #include "kernels/simd/avx512vnni.h"
+#elif TN_ISA_avxvnni
+#include "kernels/simd/avxvnni.h"
 #elif TN_ISA_avx2
 #include "kernels/simd/avx2.h"
 #else

@@ -1,0 +1,36 @@
+#!/bin/sh
+# The kernels of each instruction set hold its own instructions and none beyond it: sets that no machine at hand has
+# can at least be checked this way.
+build=$(dirname "$1")
+command -v objdump >/dev/null || { echo "no objdump: nothing checked"; exit 0; }
+failed=0
+
+# check SET INSTRUCTION-OR-EMPTY FORBIDDEN
+check() {
+  for object in "$build"/CMakeFiles/kernels-$1.dir/src/kernels/*.o; do
+    [ -e "$object" ] || return
+    objdump -d --no-show-raw-insn "$object" >"$code"
+    if grep -qE "$3" "$code"; then
+      echo "$1: $object has $(grep -oE "$3" "$code" | head -1)"
+      failed=1
+    fi
+    case $object in
+      *linear_blocks*)
+        if [ -n "$2" ] && ! grep -qE "$2" "$code"; then
+          echo "$1: no $2 in $object"
+          failed=1
+        fi ;;
+    esac
+  done
+}
+
+code=$(mktemp)
+trap 'rm -f "$code"' EXIT
+case $(uname -m) in
+  x86_64)
+    check portable '' '%ymm|%zmm'
+    check avx2 'vpmaddubsw.*%ymm' '%zmm|%k[0-7]|vpdpbusd'
+    check avxvnni '{vex} vpdpbusd .*%ymm' '%zmm|%k[0-7]'
+    check avx512vnni 'vpdpbusd .*%zmm' 'vdpbf16ps' ;;
+esac
+exit $failed

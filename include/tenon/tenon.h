@@ -197,6 +197,12 @@ typedef struct tn_request_options {
   void (*on_output)(void *context, const tn_output *output);
   void *context;
   int32_t priority; /* higher ones are admitted first and preempted last */
+  /* what the answer is held to, at most one; something that can't be enforced is refused at submit */
+  const char *json_schema; /* a JSON text valid under this schema */
+  const char *grammar;     /* GBNF */
+  const char *pattern;     /* a regular expression that the whole answer matches */
+  const char *const *choices;
+  size_t choice_count; /* one of these texts */
 } tn_request_options;
 #define TN_REQUEST_OPTIONS \
   { .size = sizeof(tn_request_options), .repeat_penalty = 1.0f, .repeat_last = 64, .top_p = 1.0f }

@@ -14,6 +14,7 @@ struct tn_engine {
   /* fixed after the start */
   const tn_model *model;
   tn_vocabulary vocabulary;
+  tn_constraints constraints;
   tn_request_limits limits;
   uint32_t queue_limit;
   tn_runner *runner;
@@ -128,7 +129,10 @@ tn_status tn_engine_start(tn_runner *runner, const tn_model *model, const tn_voc
   status = tn_scheduler_init(&engine->scheduler, runner, &scheduling, error);
   if (status != TN_OK) goto fail;
   engine->has_scheduler = true;
-  engine->limits = (tn_request_limits){&engine->vocabulary, tn_kv_capacity(&engine->scheduler.kv)};
+  status = tn_constraints_init(&engine->constraints, &engine->vocabulary, error);
+  if (status != TN_OK) goto fail;
+  engine->limits =
+      (tn_request_limits){&engine->vocabulary, tn_kv_capacity(&engine->scheduler.kv), &engine->constraints};
   describe_runner(engine);
   engine->lock = tn_mutex_create();
   engine->wake = tn_cond_create();
@@ -154,6 +158,7 @@ void tn_engine_destroy(tn_engine *engine) {
     tn_thread_join(engine->thread);
   }
   if (engine->has_scheduler) tn_scheduler_finish(&engine->scheduler);
+  tn_constraints_finish(&engine->constraints);
   tn_runner_destroy(engine->runner);
   tn_cond_destroy(engine->wake);
   tn_mutex_destroy(engine->lock);

@@ -96,6 +96,7 @@ tn_status tn_request_create(const tn_request_limits *limits, const tn_request_op
   status = copy_bias(&request->sampling, error);
   if (status == TN_OK)
     status = tn_answer_create(limits->vocabulary, options->stop, options->stop_count, &request->answer, error);
+  if (status == TN_OK) status = tn_constraint_create(limits->constraints, options, &request->constraint, error);
   if (status == TN_OK && options->cache_salt && options->cache_salt[0]) {
     request->salt = tn_salt_create(options->cache_salt);
     if (!request->salt) status = tn_fail(error, TN_E_MEMORY, "no memory for the cache salt");
@@ -113,6 +114,7 @@ tn_status tn_request_create(const tn_request_limits *limits, const tn_request_op
 void tn_request_release(tn_request *request) {
   if (atomic_fetch_sub(&request->references, 1) != 1) return;
   tn_answer_destroy(request->answer);
+  tn_constraint_destroy(request->constraint);
   tn_outputs_destroy(request->outputs);
   tn_mutex_destroy(request->callback_lock);
   tn_salt_release(request->salt);
@@ -145,7 +147,11 @@ static void emit_text(tn_request *request, const tn_output *output) {
   }
 }
 
-tn_finish tn_request_put(tn_request *request, const tn_sample *sample) {
+tn_status tn_request_put(tn_request *request, const tn_sample *sample, tn_finish *finish, tn_error *error) {
+  bool is_over = false;
+  tn_status status = TN_OK;
+  if (request->constraint) status = tn_constraint_accept(request->constraint, sample->token, &is_over, error);
+  if (status != TN_OK) return status;
   if (request->first_token_ns == 0) request->first_token_ns = tn_clock_ns();
   request->tokens[request->token_count++] = sample->token;
   tn_output output = {.size = sizeof output,
@@ -155,17 +161,16 @@ tn_finish tn_request_put(tn_request *request, const tn_sample *sample) {
                       .logprob = sample->logprob,
                       .top = sample->top_count ? sample->top : NULL,
                       .top_count = sample->top_count};
-  tn_finish finish = TN_FINISH_NONE;
+  *finish = TN_FINISH_NONE;
   bool is_end = tn_vocabulary_ends(request->vocabulary, sample->token);
-  if (is_end && !request->ignore_end) {
-    finish = TN_FINISH_STOP;
-  } else if (!is_end && tn_answer_put(request->answer, sample->token, &output.text, &output.text_bytes)) {
-    finish = TN_FINISH_STOP;
+  bool is_stopped = !is_end && tn_answer_put(request->answer, sample->token, &output.text, &output.text_bytes);
+  if (is_stopped || is_over || (is_end && !request->ignore_end)) {
+    *finish = TN_FINISH_STOP;
   } else if (request->token_count == request->token_limit) {
-    finish = TN_FINISH_LENGTH;
+    *finish = TN_FINISH_LENGTH;
   }
   emit_text(request, &output);
-  return finish;
+  return TN_OK;
 }
 
 /* What was held back in case it became a stop string or a whole character. True when it is a stop string after all. */

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include "base/os.h"
 #include "engine/answer.h"
+#include "engine/constraint.h"
 #include "engine/ledger.h"
 #include "engine/outputs.h"
 #include "engine/sampler.h"
@@ -15,7 +16,8 @@
 /* What every request of an engine is checked against. */
 typedef struct tn_request_limits {
   const tn_vocabulary *vocabulary;
-  uint32_t capacity; /* tokens of one sequence, prompt and answer */
+  uint32_t capacity;           /* tokens of one sequence, prompt and answer */
+  tn_constraints *constraints; /* NULL: no grammars */
 } tn_request_limits;
 
 struct tn_request {
@@ -38,12 +40,13 @@ struct tn_request {
   int32_t *tokens; /* [token_limit]: prompt and answer */
   uint32_t token_count;
   tn_answer *answer;
-  uint64_t arrival;       /* number in the order of submits */
-  tn_ledger *ledger;      /* NULL: waiting */
-  uint32_t planned;       /* rows in the step being made */
-  uint32_t entry;         /* in the step; TN_NO_ENTRY: not in it */
-  uint32_t suspect_until; /* a step of it failed: it runs alone until so many tokens are present; 0: no suspect */
-  bool was_admitted;      /* at least once */
+  tn_constraint *constraint; /* NULL: a free answer */
+  uint64_t arrival;          /* number in the order of submits */
+  tn_ledger *ledger;         /* NULL: waiting */
+  uint32_t planned;          /* rows in the step being made */
+  uint32_t entry;            /* in the step; TN_NO_ENTRY: not in it */
+  uint32_t suspect_until;    /* a step of it failed: it runs alone until so many tokens are present; 0: no suspect */
+  bool was_admitted;         /* at least once */
   uint64_t admit_ns, first_token_ns;
   uint32_t cached_count;   /* prompt tokens found in the cache at the first admission */
   struct tn_request *next; /* in the queue of those that wait */
@@ -68,9 +71,9 @@ uint32_t tn_request_pending(const struct tn_request *request);
 /* Tokens answered so far. */
 uint32_t tn_request_answered(const struct tn_request *request);
 
-/* Appends a sampled token, emits its output, and answers whether the answer ends with it, and how: TN_FINISH_NONE,
- * TN_FINISH_STOP or TN_FINISH_LENGTH. */
-tn_finish tn_request_put(struct tn_request *request, const tn_sample *sample);
+/* Appends a sampled token and emits its output. *finish: whether the answer ends with it, and how: TN_FINISH_NONE,
+ * TN_FINISH_STOP or TN_FINISH_LENGTH. Fails, before anything else, when a grammar can't go on. */
+tn_status tn_request_put(struct tn_request *request, const tn_sample *sample, tn_finish *finish, tn_error *error);
 /* Emits the last output. `error` (or NULL) makes it an ERROR. Called once. */
 void tn_request_end(struct tn_request *request, tn_finish finish, const tn_error *error);
 

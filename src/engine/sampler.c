@@ -135,6 +135,15 @@ static void apply_count_penalties(tn_sampler *sampler, const tn_draw *draw) {
   }
 }
 
+static bool wants_grammar(const tn_draw *draw) {
+  return draw->allowed != NULL;
+}
+
+static void apply_grammar(tn_sampler *sampler, const tn_draw *draw) {
+  for (uint32_t i = 0; i < sampler->vocabulary; i++)
+    if (i >= draw->allowed_count || !(draw->allowed[i / 32] >> (i % 32) & 1)) sampler->values[i] = -INFINITY;
+}
+
 static bool wants_temperature(const tn_draw *draw) {
   return draw->sampling->temperature != 1.0f;
 }
@@ -210,6 +219,7 @@ static const stage VALUE_STAGES[] = {
     {"logit_bias", wants_bias, apply_bias},
     {"repeat_penalty", wants_repeat_penalty, apply_repeat_penalty},
     {"presence_frequency", wants_count_penalties, apply_count_penalties},
+    {"grammar", wants_grammar, apply_grammar},
 };
 static const stage CHOICE_STAGES[] = {
     {"temperature", wants_temperature, apply_temperature},

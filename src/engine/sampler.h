@@ -1,5 +1,5 @@
-/* From a row of logits to a token: a table of stages in fixed order (logit bias, penalties, temperature, top-k,
- * top-p, min-p), then one draw.
+/* From a row of logits to a token: a table of stages in fixed order (logit bias, penalties, grammar, temperature,
+ * top-k, top-p, min-p), then one draw.
  *
  * The draw's random number is a function of (seed, choice, position) alone (random.h), so the same request gives the
  * same text whatever else runs. Log-probabilities come from the untouched logits. Nothing is allocated after
@@ -38,6 +38,8 @@ typedef struct tn_draw {
   const int32_t *banned; /* tokens that may not be drawn (end tokens before min_tokens); others than the vocabulary's
                             don't count */
   size_t banned_count;
+  const uint32_t *allowed; /* NULL: all; else bit (id % 32) of word id / 32 for ids below allowed_count, none above */
+  uint32_t allowed_count;
 } tn_draw;
 
 typedef struct tn_sample {

@@ -257,6 +257,21 @@ static tn_status add_rows(tn_scheduler *scheduler, bool is_alone, tn_request **c
 
 /* ---- after the step ---- */
 
+static tn_status draw_token(tn_scheduler *scheduler, tn_request *request, tn_error *error) {
+  bool bans_end = !request->ignore_end && !request->constraint && tn_request_answered(request) < request->min_tokens;
+  tn_draw draw = {.sampling = &request->sampling,
+                  .logits = tn_step_logits(&scheduler->step, request->entry, request->planned - 1),
+                  .tokens = request->tokens,
+                  .token_count = request->token_count,
+                  .prompt_count = request->prompt_count,
+                  .banned = bans_end ? request->vocabulary->end_tokens : NULL,
+                  .banned_count = bans_end ? request->vocabulary->end_count : 0};
+  tn_status status = TN_OK;
+  if (request->constraint)
+    status = tn_constraint_allowed(request->constraint, &draw.allowed, &draw.allowed_count, error);
+  return status == TN_OK ? tn_sampler_draw(scheduler->sampler, &draw, &scheduler->sample, error) : status;
+}
+
 /* Samples and commits one request's part of the step. False when the request has ended. */
 static bool finish_rows(tn_scheduler *scheduler, tn_request *request) {
   tn_step *step = &scheduler->step;
@@ -265,24 +280,21 @@ static bool finish_rows(tn_scheduler *scheduler, tn_request *request) {
     tn_step_commit(step, request->entry);
     return true;
   }
-  bool bans_end = !request->ignore_end && tn_request_answered(request) < request->min_tokens;
-  const tn_draw draw = {.sampling = &request->sampling,
-                        .logits = tn_step_logits(step, request->entry, request->planned - 1),
-                        .tokens = request->tokens,
-                        .token_count = request->token_count,
-                        .prompt_count = request->prompt_count,
-                        .banned = bans_end ? request->vocabulary->end_tokens : NULL,
-                        .banned_count = bans_end ? request->vocabulary->end_count : 0};
   tn_error error;
-  if (tn_sampler_draw(scheduler->sampler, &draw, &scheduler->sample, &error) != TN_OK) {
+  tn_finish finish = TN_FINISH_NONE;
+  tn_status status = draw_token(scheduler, request, &error);
+  if (status == TN_OK) {
+    tn_step_commit(step, request->entry);
+    status = tn_request_put(request, &scheduler->sample, &finish, &error);
+  } else {
     tn_step_rollback(step, request->entry);
-    end_running(scheduler, request, TN_FINISH_ERROR, &error);
-    return false;
   }
-  tn_step_commit(step, request->entry);
-  tn_finish finish = tn_request_put(request, &scheduler->sample);
-  if (finish != TN_FINISH_NONE) end_running(scheduler, request, finish, NULL);
-  return finish == TN_FINISH_NONE;
+  if (status != TN_OK) {
+    end_running(scheduler, request, TN_FINISH_ERROR, &error);
+  } else if (finish != TN_FINISH_NONE) {
+    end_running(scheduler, request, finish, NULL);
+  }
+  return status == TN_OK && finish == TN_FINISH_NONE;
 }
 
 static void finish_step(tn_scheduler *scheduler) {

@@ -29,7 +29,7 @@ static void rig_init(test_rig *rig, fake_config config, uint32_t max_running, tn
   *rig = (test_rig){.config = config, .runner = fake_create(&config)};
   tn_scheduler_options options = {.max_running = max_running, .chunk = config.max_rows, .kv = kv};
   assert_int_equal(tn_scheduler_init(&rig->scheduler, rig->runner, &options, NULL), TN_OK);
-  rig->limits = (tn_request_limits){&VOCABULARY, tn_kv_capacity(&rig->scheduler.kv)};
+  rig->limits = (tn_request_limits){&VOCABULARY, tn_kv_capacity(&rig->scheduler.kv), NULL};
 }
 
 static void rig_finish(test_rig *rig) {

@@ -209,6 +209,78 @@ static void stop_strings_cut_the_answer(void **state) {
   tn_engine_destroy(engine);
 }
 
+static void answer_to(tn_engine *engine, tn_request_options *options, char *text, size_t capacity, tn_output *last) {
+  tn_request *request;
+  tn_error error;
+  options->messages_json = "[{\"role\": \"user\", \"content\": \"Describe a cat.\"}]";
+  options->max_tokens = 300;
+  options->temperature = 1;
+  if (tn_engine_submit(engine, options, &request, &error) != TN_OK) fail_msg("%s", error.message);
+  text[0] = 0;
+  while (tn_request_next(request, last, UINT64_MAX) == TN_OK && last->kind == TN_OUTPUT_TEXT) {
+    assert_true(strlen(text) + last->text_bytes < capacity);
+    strcat(text, last->text);
+  }
+  if (last->kind == TN_OUTPUT_ERROR) fail_msg("%s", last->error.message);
+  tn_request_destroy(request);
+}
+
+/* Whatever is drawn, the answer is one of the grammar, and ends with it. */
+static void grammars_are_kept(void **state) {
+  (void)state;
+  tn_engine_options engine_options = TN_ENGINE_OPTIONS;
+  engine_options.context = 512;
+  tn_engine *engine;
+  tn_error error;
+  tn_output last;
+  char text[4000];
+  assert_int_equal(tn_engine_create(model, &engine_options, &engine, &error), TN_OK);
+  const char *choices[] = {"a black cat", "a black dog", "no"};
+  for (uint64_t seed = 0; seed < 4; seed++) {
+    tn_request_options options = TN_REQUEST_OPTIONS;
+    options.seed = seed;
+    options.json_schema =
+        "{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\", \"maxLength\": 12}, \"legs\": "
+        "{\"type\": "
+        "\"integer\", \"minimum\": 1, \"maximum\": 9}}, \"required\": [\"name\", \"legs\"], \"additionalProperties\": "
+        "false}";
+    answer_to(engine, &options, text, sizeof text, &last);
+    json_t *value = json_loads(text, 0, NULL);
+    if (!json_is_object(value)) fail_msg("not an object: %s", text);
+    assert_int_equal(json_object_size(value), 2);
+    assert_in_range(json_integer_value(json_object_get(value, "legs")), 1, 9);
+    json_decref(value);
+    assert_int_equal(last.finish, TN_FINISH_STOP);
+    options.json_schema = NULL;
+    options.choices = choices;
+    options.choice_count = 3;
+    answer_to(engine, &options, text, sizeof text, &last);
+    assert_true(!strcmp(text, choices[0]) || !strcmp(text, choices[1]) || !strcmp(text, choices[2]));
+    assert_int_equal(last.finish, TN_FINISH_STOP);
+    options.choice_count = 0;
+    options.pattern = "[0-9]{3}-[0-9]{4}";
+    answer_to(engine, &options, text, sizeof text, &last);
+    assert_int_equal(strlen(text), 8);
+    assert_int_equal(strspn(text, "0123456789"), 3);
+    options.pattern = NULL;
+    options.grammar = "root ::= \"yes\" | \"no\"";
+    answer_to(engine, &options, text, sizeof text, &last);
+    assert_true(!strcmp(text, "yes") || !strcmp(text, "no"));
+  }
+  tn_request *request;
+  tn_request_options options = TN_REQUEST_OPTIONS;
+  options.prompt = "x";
+  options.grammar = "root ::= missing";
+  assert_true(tn_engine_submit(engine, &options, &request, &error) < 0);
+  options.grammar = "root ::= \"x\"";
+  options.pattern = "x";
+  assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_INVALID);
+  options.pattern = NULL;
+  options.ignore_eos = 1;
+  assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_INVALID);
+  tn_engine_destroy(engine);
+}
+
 static int open_all(void **state) {
   (void)state;
   tn_error error;
@@ -232,6 +304,7 @@ int main(void) {
       cmocka_unit_test(answers_as_shipped),
       cmocka_unit_test(users_cannot_end_a_turn),
       cmocka_unit_test(stop_strings_cut_the_answer),
+      cmocka_unit_test(grammars_are_kept),
   };
   return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -33,6 +33,8 @@ static void *count_living(void *memory) {
   return memory;
 }
 
+/* Seen by the shared libraries too. */
+#pragma GCC visibility push(default)
 void *malloc(size_t size) {
   return allocation_fails() ? NULL : count_living(__libc_malloc(size));
 }
@@ -59,6 +61,7 @@ void *mmap(void *address, size_t bytes, int protection, int flags, int file, off
   if (allocation_fails()) return MAP_FAILED;
   return (void *)syscall(SYS_mmap, address, bytes, protection, flags, file, offset);
 }
+#pragma GCC visibility pop
 #endif
 
 #endif

@@ -12,6 +12,17 @@ tnj_frame *tnj_frame_new(tnj_state *s, tnj_frame *parent) {
   return frame;
 }
 
+void tnj_frame_start(tnj_state *s, tnj_frame *frame, const tnj_node *body) {
+  frame->count = 0;
+  for (size_t i = 0; i < body->hidden->count; i++) tnj_frame_set(s, frame, body->hidden->items[i], tnj_absent());
+}
+
+tnj_frame *tnj_frame_for(tnj_state *s, tnj_frame *parent, const tnj_node *body) {
+  tnj_frame *frame = tnj_frame_new(s, parent);
+  tnj_frame_start(s, frame, body);
+  return frame;
+}
+
 void tnj_frame_set(tnj_state *s, tnj_frame *frame, tnj_value name, tnj_value value) {
   for (size_t i = 0; i < frame->count; i++) {
     if (frame->variables[i].name != name.string) continue;
@@ -31,7 +42,10 @@ void tnj_frame_set(tnj_state *s, tnj_frame *frame, tnj_value name, tnj_value val
 static tnj_value lookup(tnj_state *s, const tnj_frame *frame, tnj_value name) {
   for (; frame; frame = frame->parent)
     for (size_t i = 0; i < frame->count; i++)
-      if (frame->variables[i].name == name.string) return frame->variables[i].value;
+      if (frame->variables[i].name == name.string) {
+        tnj_value found = frame->variables[i].value;
+        return tnj_given(found) ? found : tnj_undefined_name(s, name);
+      }
   const tnj_value *value = tnj_dict_get(s, s->context, name);
   tnj_value global;
   if (value) return *value;

@@ -78,7 +78,7 @@ tnj_flow tnj_run_loop(tnj_state *s, tnj_frame *frame, const tnj_node *node, tnj_
   bool finished = false;
   for (; loop->index < items->count; loop->index++) {
     if (!inner || node->captures) inner = tnj_frame_new(s, frame);
-    inner->count = 0;
+    tnj_frame_start(s, inner, node->items[0]);
     assign(s, inner, node->first, items->items[loop->index]);
     tnj_frame_set(s, inner, node->name, (tnj_value){.kind = TNJ_LOOP, .loop = loop});
     tnj_flow flow = tnj_execute(s, inner, node->items[0]);
@@ -86,7 +86,7 @@ tnj_flow tnj_run_loop(tnj_state *s, tnj_frame *frame, const tnj_node *node, tnj_
     finished |= flow == TNJ_NEXT;
   }
   /* jinja2 runs the else part unless a round came to its end: break and continue don't count as one */
-  if (!finished && node->items[1]) return tnj_execute(s, tnj_frame_new(s, frame), node->items[1]);
+  if (!finished && node->items[1]) return tnj_execute(s, tnj_frame_for(s, frame, node->items[1]), node->items[1]);
   return TNJ_NEXT;
 }
 
@@ -151,7 +151,7 @@ static void bind_rest(tnj_state *s, tnj_frame *frame, const tnj_node *node, cons
 
 tnj_value tnj_call_macro(tnj_state *s, const tnj_macro *macro, const tnj_arguments *a) {
   const tnj_signature *signature = macro->node->signature;
-  tnj_frame *frame = tnj_frame_new(s, macro->frame);
+  tnj_frame *frame = tnj_frame_for(s, macro->frame, macro->node->first);
   bool *used = tnj_alloc(s, a->keyword_count);
   const tnj_value **given = tnj_array(s, signature->count, sizeof *given);
   for (size_t i = 0; i < signature->count; i++)
@@ -258,20 +258,20 @@ static void run_with(tnj_state *s, tnj_frame *frame, const tnj_node *node, tnj_f
 }
 
 static void set_block(tnj_state *s, tnj_frame *frame, const tnj_node *node) {
-  tnj_value text = tnj_capture(s, tnj_frame_new(s, frame), node->second);
+  tnj_value text = tnj_capture(s, tnj_frame_for(s, frame, node->second), node->second);
   if (node->third) text = tnj_apply_filters(s, frame, node->third, text);
   assign(s, frame, node->first, text);
 }
 
 static void filter_block(tnj_state *s, tnj_frame *frame, const tnj_node *node) {
-  tnj_value text = tnj_capture(s, tnj_frame_new(s, frame), node->first);
+  tnj_value text = tnj_capture(s, tnj_frame_for(s, frame, node->first), node->first);
   output(s, tnj_apply_filters(s, frame, node->second, text));
 }
 
 static tnj_flow autoescape_block(tnj_state *s, tnj_frame *frame, const tnj_node *node) {
   bool outer = s->autoescape;
   s->autoescape = tnj_truth(s, tnj_evaluate(s, frame, node->second));
-  tnj_flow flow = tnj_execute(s, tnj_frame_new(s, frame), node->first);
+  tnj_flow flow = tnj_execute(s, tnj_frame_for(s, frame, node->first), node->first);
   s->autoescape = outer;
   return flow;
 }
@@ -286,11 +286,11 @@ static tnj_flow execute_block(tnj_state *s, tnj_frame *frame, const tnj_node *no
   tnj_frame *inner;
   switch (node->kind) {
     case TNJ_N_FOR: return tnj_run_loop(s, frame, node, tnj_evaluate(s, frame, node->second), 0);
-    case TNJ_N_SCOPE: return tnj_execute(s, tnj_frame_new(s, frame), node->first);
-    case TNJ_N_BLOCK: return tnj_execute(s, tnj_frame_new(s, s->root), node->first);
+    case TNJ_N_SCOPE: return tnj_execute(s, tnj_frame_for(s, frame, node->first), node->first);
+    case TNJ_N_BLOCK: return tnj_execute(s, tnj_frame_for(s, s->root, node->first), node->first);
     case TNJ_N_AUTOESCAPE: return autoescape_block(s, frame, node);
     case TNJ_N_WITH:
-      inner = tnj_frame_new(s, frame);
+      inner = tnj_frame_for(s, frame, node->first);
       run_with(s, frame, node, inner);
       return tnj_execute(s, inner, node->first);
     case TNJ_N_SET_BLOCK: set_block(s, frame, node); break;

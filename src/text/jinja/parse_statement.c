@@ -4,6 +4,9 @@
 #include "text/jinja/text.h"
 #include "text/jinja/unicode.h"
 
+/* Operators in a row make a deep tree without any nesting in the source. */
+enum { MAX_TREE_DEPTH = 2000 };
+
 static tnj_node *parse_body(tnj_parser *p, const char *const *ends);
 
 /* ---- helpers ---- */
@@ -413,7 +416,10 @@ const tnj_node *tnj_parse(tnj_state *s, tnj_value source) {
   size_t count;
   tnj_parser p = {.s = s, .source = source};
   p.token = tnj_tokenize(s, source, &count);
-  return parse_body(&p, NULL);
+  tnj_node *body = parse_body(&p, NULL);
+  s->limits.depth = MAX_TREE_DEPTH;
+  tnj_resolve_scopes(s, body);
+  return body;
 }
 
 void tnj_place(tnj_value source, size_t offset, size_t *line, size_t *column) {

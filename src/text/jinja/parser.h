@@ -42,6 +42,9 @@ void tnj_expect(tnj_parser *p, const char *operator_text);
 tnj_value tnj_expect_name(tnj_parser *p);
 _Noreturn void tnj_unexpected(tnj_parser *p, const char *wanted);
 
+/* Finds what each scope in the tree hides. */
+void tnj_resolve_scopes(tnj_state *s, tnj_node *body);
+
 tnj_node *tnj_parse_expression(tnj_parser *p);
 /* An expression or several with commas: a tuple. `end_name` (may be NULL) also ends it. Without `conditional` a
  * trailing `if` is left alone. */

@@ -89,6 +89,7 @@ struct tnj_node {
   tnj_node **items;
   size_t count;
   uint8_t *operators;
+  const tnj_list *hidden; /* of a BODY with a scope of its own: names that are undefined in it until set (scope.c) */
   const tnj_call *call;
   const tnj_signature *signature;
   const tnj_builtin *builtin; /* of FILTER and TEST; NULL when there is none of that name */
@@ -137,6 +138,9 @@ struct tnj_loop {
 typedef enum tnj_flow { TNJ_NEXT, TNJ_BREAK, TNJ_CONTINUE } tnj_flow;
 
 tnj_frame *tnj_frame_new(tnj_state *s, tnj_frame *parent);
+/* Empties the frame and hides what `body` hides; done by a new frame for a body too. */
+void tnj_frame_start(tnj_state *s, tnj_frame *frame, const tnj_node *body);
+tnj_frame *tnj_frame_for(tnj_state *s, tnj_frame *parent, const tnj_node *body);
 void tnj_frame_set(tnj_state *s, tnj_frame *frame, tnj_value name, tnj_value value);
 
 tnj_value tnj_evaluate(tnj_state *s, tnj_frame *frame, const tnj_node *node);

@@ -97,7 +97,7 @@ tn_status tn_jinja_render(const tn_jinja_template *jinja, const tn_jinja_value *
     status = take_failure(&s, jinja->source, output, error);
   } else {
     s.out = tnj_buffer_new(&s, 4096);
-    s.root = tnj_frame_new(&s, NULL);
+    s.root = tnj_frame_for(&s, NULL, jinja->body);
     tnj_execute(&s, s.root, jinja->body);
     take_output(&s, output);
   }

@@ -121,7 +121,7 @@ static tn_expr join_products(tn_exprs *x, const product *p, size_t count, unsign
     for (end = i;
          end < count && p[end].size == p[i].size && p[end].low[at] == p[i].low[at] && p[end].high[at] == p[i].high[at];)
       end++;
-    tn_expr rest = at + 1u == p[i].size ? TN_EXPR_EMPTY : join_products(x, p + i, end - i, at + 1);
+    tn_expr rest = at == 3 || at + 1u == p[i].size ? TN_EXPR_EMPTY : join_products(x, p + i, end - i, at + 1);
     size_t k = 0;
     while (k < used && branches[k].rest != rest) k++;
     if (k == used) branches[used++] = (struct branch){.rest = rest};

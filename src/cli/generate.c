@@ -11,9 +11,28 @@
 
 #define POLL_NS 50000000u /* how often a waiting answer looks for Ctrl-C */
 
+#define MAX_CONSTRAINT_BYTES ((size_t)16 << 20)
+
+/* The text of --schema or --grammar, handed to every request. */
+static tn_status read_constraint(tn_generator *generator, tn_error *error) {
+  const char *path = generator->schema_file ? generator->schema_file : generator->grammar_file;
+  size_t size;
+  if (generator->schema_file && generator->grammar_file)
+    return tn_fail(error, TN_E_INVALID, "--schema and --grammar are both given; an answer is held to one of them");
+  if (!path) return TN_OK;
+  tn_status status = tn_file_read(path, MAX_CONSTRAINT_BYTES, &generator->constraint, &size, error);
+  if (status != TN_OK) return status;
+  if (generator->schema_file)
+    generator->request.json_schema = generator->constraint;
+  else
+    generator->request.grammar = generator->constraint;
+  return TN_OK;
+}
+
 tn_status tn_generator_open(tn_generator *generator, const char *path, tn_error *error) {
   generator->engine_options.max_sequences = 1;
-  tn_status status = tn_model_open(path, &generator->model, error);
+  tn_status status = read_constraint(generator, error);
+  if (status == TN_OK) status = tn_model_open(path, &generator->model, error);
   if (status == TN_OK)
     status = tn_engine_create(generator->model, &generator->engine_options, &generator->engine, error);
   return status;
@@ -22,6 +41,7 @@ tn_status tn_generator_open(tn_generator *generator, const char *path, tn_error 
 void tn_generator_close(tn_generator *generator) {
   tn_engine_destroy(generator->engine);
   tn_model_close(generator->model);
+  free(generator->constraint);
 }
 
 static double per_second(uint32_t count, uint64_t ns) {

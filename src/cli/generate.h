@@ -11,54 +11,39 @@ typedef struct tn_generator {
   tn_request_options request; /* the sampling options */
   tn_cli_texts stop;
   uint32_t max_tokens; /* UINT32_MAX: no limit */
+  const char *schema_file, *grammar_file;
   bool stats;
   /* opened */
   tn_model *model;
   tn_engine *engine;
+  char *constraint; /* the text of schema_file or grammar_file */
 } tn_generator;
 
 #define TN_GENERATOR \
   { .engine_options = TN_ENGINE_OPTIONS, .request = TN_REQUEST_OPTIONS, .max_tokens = UINT32_MAX }
 
 /* The rows of an option table for the fields above. */
-#define TN_GENERATOR_OPTIONS(g)                                                                                        \
-  {"max-tokens", 'n', TN_CLI_U32, &(g).max_tokens, "N", "tokens at most; default: until the model ends", 0, 1 << 28},  \
-      {"temp", 0,  TN_CLI_F32, &(g).request.temperature, "X", "temperature; 0 (default) takes the likeliest token",    \
-       0,      100},                                                                                                   \
-      {"top-k", 0, TN_CLI_U32, &(g).request.top_k, "N", "sample among the N likeliest; 0 (default): all", 0, 1 << 24}, \
-      {"top-p", 0, TN_CLI_F32, &(g).request.top_p, "X", "sample among the likeliest that make up X; default 1", 0, 1}, \
-      {"min-p", 0, TN_CLI_F32, &(g).request.min_p, "X", "drop tokens below X times the likeliest; default 0", 0, 1},   \
-      {"repeat-penalty",                                                                                               \
-       0,                                                                                                              \
-       TN_CLI_F32,                                                                                                     \
-       &(g).request.repeat_penalty,                                                                                    \
-       "X",                                                                                                            \
-       "divides logits of recent tokens; 1 (default): off",                                                            \
-       0.01,                                                                                                           \
-       100},                                                                                                           \
-      {"seed", 0, TN_CLI_U64, &(g).request.seed, "N", "seed of the draws; default 0", 0, 0},                           \
-      {"stop", 0, TN_CLI_TEXTS, &(g).stop, "TEXT", "end before TEXT; may be given several times", 0, 0},               \
-      {"device",    0,                                                                                                 \
-       TN_CLI_TEXT, &(g).engine_options.device,                                                                        \
-       "D",         "device that runs the model (tenon devices lists them)",                                           \
-       0,           0},                                                                                                \
-      {"threads", 't', TN_CLI_U32, &(g).engine_options.threads, "N", "threads; default: the processors allowed",       \
-       1,         1024},                                                                                               \
-      {"ctx", 0, TN_CLI_U32, &(g).engine_options.context, "N", "context; default: the model's", 1, 1 << 28},           \
-      {"kv", 0, TN_CLI_TEXT, &(g).engine_options.kv, "TYPE", "KV memory in f16 (default), bf16 or f32 (default with float activations)", 0, 0},         \
-      {"activations",                                                                                                  \
-       0,                                                                                                              \
-       TN_CLI_TEXT,                                                                                                    \
-       &(g).engine_options.activations,                                                                                \
-       "MODE",                                                                                                         \
-       "auto (8-bit where weights are; default) or float",                                                             \
-       0,                                                                                                              \
-       0},                                                                                                             \
-  {                                                                                                                    \
-    "stats", 0, TN_CLI_FLAG, &(g).stats, NULL, "print token counts and speeds to stderr", 0, 0                         \
-  }
+/* clang-format off */
+#define TN_GENERATOR_OPTIONS(g) \
+  {"max-tokens", 'n', TN_CLI_U32, &(g).max_tokens, "N", "tokens at most; default: until the model ends", 0, 1 << 28}, \
+  {"temp", 0, TN_CLI_F32, &(g).request.temperature, "X", "temperature; 0 (default) takes the likeliest token", 0, 100}, \
+  {"top-k", 0, TN_CLI_U32, &(g).request.top_k, "N", "sample among the N likeliest; 0 (default): all", 0, 1 << 24}, \
+  {"top-p", 0, TN_CLI_F32, &(g).request.top_p, "X", "sample among the likeliest that make up X; default 1", 0, 1}, \
+  {"min-p", 0, TN_CLI_F32, &(g).request.min_p, "X", "drop tokens below X times the likeliest; default 0", 0, 1}, \
+  {"repeat-penalty", 0, TN_CLI_F32, &(g).request.repeat_penalty, "X", "divides logits of recent tokens; 1 (default): off", 0.01, 100}, \
+  {"seed", 0, TN_CLI_U64, &(g).request.seed, "N", "seed of the draws; default 0", 0, 0}, \
+  {"stop", 0, TN_CLI_TEXTS, &(g).stop, "TEXT", "end before TEXT; may be given several times", 0, 0}, \
+  {"schema", 0, TN_CLI_TEXT, &(g).schema_file, "F", "the answer is JSON valid under the schema in file F", 0, 0}, \
+  {"grammar", 0, TN_CLI_TEXT, &(g).grammar_file, "F", "the answer follows the GBNF grammar in file F", 0, 0}, \
+  {"device", 0, TN_CLI_TEXT, &(g).engine_options.device, "D", "device that runs the model (tenon devices lists them)", 0, 0}, \
+  {"threads", 't', TN_CLI_U32, &(g).engine_options.threads, "N", "threads; default: the processors allowed", 1, 1024}, \
+  {"ctx", 0, TN_CLI_U32, &(g).engine_options.context, "N", "context; default: the model's", 1, 1 << 28}, \
+  {"kv", 0, TN_CLI_TEXT, &(g).engine_options.kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0}, \
+  {"activations", 0, TN_CLI_TEXT, &(g).engine_options.activations, "MODE", "auto (8-bit where weights are; default) or float", 0, 0}, \
+  {"stats", 0, TN_CLI_FLAG, &(g).stats, NULL, "print token counts and speeds to stderr", 0, 0}
+/* clang-format on */
 
-/* Opens model and engine for one sequence at a time. */
+/* Reads the schema or grammar, opens model and engine for one sequence at a time. */
 tn_status tn_generator_open(tn_generator *generator, const char *path, tn_error *error);
 void tn_generator_close(tn_generator *generator);
 

@@ -16,24 +16,15 @@ typedef struct tn_runner_tool {
 } tn_runner_tool;
 
 /* The rows of an option table for the fields above. */
-#define TN_RUNNER_TOOL_OPTIONS(tool)                                                                                     \
-  {"device", 0, TN_CLI_TEXT, &(tool).device, "D", "device that runs the model (tenon devices lists them)", 0, 0},        \
-      {"threads", 't', TN_CLI_U32, &(tool).threads, "N", "threads of the cpu device", 1, 1024},                          \
-      {"kv",       0,      TN_CLI_TEXT,                                                                                  \
-       &(tool).kv, "TYPE", "KV memory in f16 (default), bf16 or f32 (default with float activations)",                   \
-       0,          0},                                                                                                   \
-      {"activations",                                                                                                    \
-       0,                                                                                                                \
-       TN_CLI_TEXT,                                                                                                      \
-       &(tool).activations,                                                                                              \
-       "MODE",                                                                                                           \
-       "auto (8-bit where weights are; default) or float",                                                               \
-       0,                                                                                                                \
-       0},                                                                                                               \
-      {"passes", 0, TN_CLI_TEXT, &(tool).passes, "LIST", "graph passes: none, or a list of merge, fuse, inplace", 0, 0}, \
-  {                                                                                                                      \
-    "chunk", 0, TN_CLI_U32, &(tool).chunk, "N", "token rows of one prefill step", 1, 65536                               \
-  }
+/* clang-format off */
+#define TN_RUNNER_TOOL_OPTIONS(tool) \
+  {"device", 0, TN_CLI_TEXT, &(tool).device, "D", "device that runs the model (tenon devices lists them)", 0, 0}, \
+  {"threads", 't', TN_CLI_U32, &(tool).threads, "N", "threads of the cpu device", 1, 1024}, \
+  {"kv", 0, TN_CLI_TEXT, &(tool).kv, "TYPE", "KV memory in f16 (default), bf16 or f32 (default with float activations)", 0, 0}, \
+  {"activations", 0, TN_CLI_TEXT, &(tool).activations, "MODE", "auto (8-bit where weights are; default) or float", 0, 0}, \
+  {"passes", 0, TN_CLI_TEXT, &(tool).passes, "LIST", "graph passes: none, or a list of merge, fuse, inplace", 0, 0}, \
+  {"chunk", 0, TN_CLI_U32, &(tool).chunk, "N", "token rows of one prefill step", 1, 65536}
+/* clang-format on */
 
 /* Opens model and runner for one sequence of `context` positions (0: as many as the model was made for). */
 tn_status tn_runner_tool_open(tn_runner_tool *tool, const char *path, uint32_t context, tn_error *error);

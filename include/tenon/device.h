@@ -427,7 +427,7 @@ typedef int (*tn_progress)(void *context, uint64_t done, uint64_t total);
 typedef struct tn_launch {
   uint32_t size;
   uint32_t cores, threads;
-  void *const *arguments; /* one contiguous array */
+  void *const *arguments; /* tn_buffer pointers; the kernel gets their device addresses as one contiguous array */
   uint32_t argument_count;
 } tn_launch;
 
@@ -504,7 +504,8 @@ typedef struct tn_driver {
   tn_status (*all_reduce)(tn_queue *const *queues, const tn_binding *values, uint32_t count);
   tn_status (*all_gather)(tn_queue *const *queues, const tn_binding *parts, const tn_binding *whole, uint32_t count);
   tn_status (*broadcast)(tn_queue *const *queues, const tn_binding *values, uint32_t count, uint32_t root);
-  /* optional: counters of the executions since the last read; *count in: capacity, out: how many there are */
+  /* optional: counters of the executions since the last read; *count in: capacity, out: how many there are (none are
+   * read where the capacity is less). A device may begin to measure with the first call. */
   tn_status (*counters)(tn_queue *queue, tn_op_counter *counters, uint32_t *count);
 } tn_driver;
 

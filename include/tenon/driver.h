@@ -121,6 +121,41 @@ tn_status tn_interpret(const tn_interpretation *run, uint32_t *failed_op);
  * `program`; every page number is below page_limit. TN_OK or TN_E_INVALID. */
 tn_status tn_batch_check(const tn_batch *batch, const tn_program *program);
 
+/* ---- counters: an observer that measures every op ---- */
+
+typedef struct tn_counting {
+  tn_op_counter *counters; /* [capacity], the driver's; NULL: nothing is measured */
+  uint32_t capacity, count;
+  uint64_t (*now_ns)(void); /* on the clock of the host */
+} tn_counting;
+
+/* tn_interpretation.observe with a tn_counting as its context: each op's times and the bytes of its operands (a weight
+ * in its source format, KV pages not counted). What doesn't fit is not measured. */
+void tn_count_op(void *counting, uint32_t op, int after, const tn_kernel_call *call);
+/* A driver's `counters`: copies all there are and forgets them when *count says there is room; else only tells how many
+ * there are. */
+void tn_counting_read(tn_counting *counting, tn_op_counter *to, uint32_t *count);
+
+/* ---- kernels without a model: what a function of a blob is given ---- */
+
+/* Which of cores x threads calls of one launch this is. They may run at once or one after the other, so none may wait
+ * for another. */
+typedef struct tn_kernel_place {
+  uint32_t size;
+  uint32_t core, cores, thread, threads;
+} tn_kernel_place;
+
+/* `arguments`: the device addresses of the buffers of the launch, in their order. */
+typedef void (*tn_kernel_function)(const tn_kernel_place *place, void *const *arguments, uint32_t argument_count);
+
+/* This place's share of `count` items, [*begin, *end): shares differ by one at most and cover all. */
+static inline void tn_work_range(const tn_kernel_place *place, uint64_t count, uint64_t *begin, uint64_t *end) {
+  uint64_t parts = (uint64_t)place->cores * place->threads;
+  uint64_t part = (uint64_t)place->core * place->threads + place->thread, rest = count % parts;
+  *begin = count / parts * part + (part < rest ? part : rest);
+  *end = *begin + count / parts + (part < rest);
+}
+
 /* ---- reference kernels: plain scalar C, written for reading ----
  * Weights are in the plain layout: the source format row after row, merged from the sources (TN_LAYOUT_PLAIN). */
 #define TN_LAYOUT_PLAIN 1u

@@ -83,4 +83,10 @@ void *tn_library_open(const char *path, tn_error *error); /* NULL on failure */
 void *tn_library_symbol(void *library, const char *name);
 void tn_library_close(void *library);
 
+/* A shared library whose file lies in memory. NULL on failure: TN_E_FORMAT for bytes that are none, TN_E_MEMORY. */
+typedef struct tn_blob tn_blob;
+tn_blob *tn_blob_open(const void *data, size_t bytes, tn_error *error);
+void *tn_blob_symbol(tn_blob *blob, const char *name); /* NULL: it exports no such name */
+void tn_blob_close(tn_blob *blob);                     /* NULL is allowed */
+
 #endif

@@ -128,3 +128,57 @@ tn_status tn_device_prepare(tn_opened_device *d, const tn_program *program, cons
 void tn_device_release(tn_opened_device *d, tn_executable *executable) {
   if (executable) d->driver->release(executable);
 }
+
+/* ---- what a driver may lack ---- */
+
+static tn_status lacks(tn_opened_device *d, tn_error *error, const char *what) {
+  return tn_fail(error, TN_E_UNSUPPORTED, "device %s: the driver has no %s", d->label, what);
+}
+
+tn_status tn_device_record(tn_opened_device *d, tn_queue *queue, tn_event **event, tn_error *error) {
+  *event = NULL;
+  if (!d->driver->record || !d->driver->wait || !d->driver->event_destroy) return lacks(d, error, "events");
+  tn_status status = answer(d, d->driver->record(queue, event), error, "recording an event");
+  return status == TN_OK && !*event ? no_result(d, error, "recording an event") : status;
+}
+
+tn_status tn_device_wait(tn_opened_device *d, tn_event *event, uint64_t deadline_ns, tn_error *error) {
+  return answer(d, d->driver->wait(event, deadline_ns), error, "waiting for an event");
+}
+
+void tn_device_event_destroy(tn_opened_device *d, tn_event *event) {
+  if (event) d->driver->event_destroy(event);
+}
+
+tn_status tn_device_kernel_load(tn_opened_device *d, const void *blob, uint64_t bytes, void **module, tn_error *error) {
+  const tn_driver *driver = d->driver;
+  *module = NULL;
+  if (!driver->kernel_load || !driver->kernel_function || !driver->kernel_launch || !driver->kernel_unload)
+    return lacks(d, error, "kernel launches");
+  tn_status status =
+      answer(d, driver->kernel_load(d->device, blob, bytes, module), error, "loading a blob of %llu bytes", big(bytes));
+  return status == TN_OK && !*module ? no_result(d, error, "loading a blob") : status;
+}
+
+tn_status tn_device_kernel_function(tn_opened_device *d, void *module, const char *name, void **function,
+                                    tn_error *error) {
+  *function = NULL;
+  tn_status status = answer(d, d->driver->kernel_function(module, name, function), error, "kernel %s", name);
+  return status == TN_OK && !*function ? no_result(d, error, name) : status;
+}
+
+tn_status tn_device_kernel_launch(tn_opened_device *d, tn_queue *queue, void *function, const tn_launch *launch,
+                                  tn_error *error) {
+  return answer(d, d->driver->kernel_launch(queue, function, launch), error, "launch over %u cores x %u threads",
+                launch->cores, launch->threads);
+}
+
+void tn_device_kernel_unload(tn_opened_device *d, void *module) {
+  if (module) d->driver->kernel_unload(module);
+}
+
+tn_status tn_device_counters(tn_opened_device *d, tn_queue *queue, tn_op_counter *counters, uint32_t *count,
+                             tn_error *error) {
+  if (!d->driver->counters) return lacks(d, error, "counters");
+  return answer(d, d->driver->counters(queue, counters, count), error, "reading counters");
+}

@@ -96,4 +96,18 @@ tn_status tn_device_prepare(tn_opened_device *device, const tn_program *program,
                             tn_executable **executable, tn_error *error);
 void tn_device_release(tn_opened_device *device, tn_executable *executable); /* NULL is allowed */
 
+/* ---- what a driver may lack: TN_E_UNSUPPORTED then ---- */
+tn_status tn_device_record(tn_opened_device *device, tn_queue *queue, tn_event **event, tn_error *error);
+tn_status tn_device_wait(tn_opened_device *device, tn_event *event, uint64_t deadline_ns, tn_error *error);
+void tn_device_event_destroy(tn_opened_device *device, tn_event *event); /* NULL is allowed */
+tn_status tn_device_kernel_load(tn_opened_device *device, const void *blob, uint64_t bytes, void **module,
+                                tn_error *error);
+tn_status tn_device_kernel_function(tn_opened_device *device, void *module, const char *name, void **function,
+                                    tn_error *error);
+tn_status tn_device_kernel_launch(tn_opened_device *device, tn_queue *queue, void *function, const tn_launch *launch,
+                                  tn_error *error);
+void tn_device_kernel_unload(tn_opened_device *device, void *module); /* NULL is allowed */
+tn_status tn_device_counters(tn_opened_device *device, tn_queue *queue, tn_op_counter *counters, uint32_t *count,
+                             tn_error *error);
+
 #endif

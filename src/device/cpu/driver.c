@@ -87,6 +87,7 @@ static tn_status cpu_queue_create(tn_device *device, tn_queue **queue) {
 }
 
 static void cpu_queue_destroy(tn_queue *queue) {
+  if (queue) free(queue->counting.counters);
   free(queue);
 }
 
@@ -178,6 +179,14 @@ static const tn_driver driver = {
     .supports = tn_cpu_supports,
     .prepare = tn_cpu_prepare,
     .release = tn_cpu_release,
+    .record = tn_cpu_record,
+    .wait = tn_cpu_wait,
+    .event_destroy = tn_cpu_event_destroy,
+    .kernel_load = tn_cpu_kernel_load,
+    .kernel_function = tn_cpu_kernel_function,
+    .kernel_launch = tn_cpu_kernel_launch,
+    .kernel_unload = tn_cpu_kernel_unload,
+    .counters = tn_cpu_counters,
 };
 
 const tn_driver *tn_cpu_driver(void) {

@@ -118,7 +118,7 @@ static tn_status check_execution(tn_executable *e, const tn_execution *x) {
   return status;
 }
 
-static tn_status interpret(tn_executable *e, const tn_execution *x) {
+static tn_status interpret(tn_queue *queue, tn_executable *e, const tn_execution *x) {
   tn_device *device = e->device;
   tn_interpretation run = {.program = e->program,
                            .table = device->kernels->table,
@@ -131,7 +131,9 @@ static tn_status interpret(tn_executable *e, const tn_execution *x) {
                            .batch = x->batch,
                            .parallel = tn_pool_parallel(device->pool),
                            .workspace = e->workspace,
-                           .workspace_bytes = e->workspace_bytes};
+                           .workspace_bytes = e->workspace_bytes,
+                           .observe = queue->counting.counters ? tn_count_op : NULL,
+                           .observe_context = &queue->counting};
   uint32_t failed = TN_NO_VALUE;
   tn_status status = tn_interpret(&run, &failed);
   if (status != TN_OK && failed != TN_NO_VALUE) {
@@ -145,7 +147,7 @@ tn_status tn_cpu_execute(tn_queue *queue, tn_executable *e, const tn_execution *
   tn_device *device = queue->device;
   tn_mutex_lock(device->mutex);
   tn_status status = check_execution(e, x);
-  if (status == TN_OK) status = interpret(e, x);
+  if (status == TN_OK) status = interpret(queue, e, x);
   tn_mutex_unlock(device->mutex);
   return status;
 }

@@ -25,6 +25,7 @@ struct tn_buffer {
 
 struct tn_queue {
   tn_device *device;
+  tn_counting counting; /* its memory is there once counters were asked for */
 };
 
 /* A program prepared. The arrays are by binding number. */
@@ -63,5 +64,15 @@ void tn_cpu_release(tn_executable *executable);
 tn_status tn_cpu_execute(tn_queue *queue, tn_executable *executable, const tn_execution *execution);
 /* properties.c */
 tn_status tn_cpu_get(tn_device *device, const char *name, tn_property *value);
+
+/* kernel.c: launches without a model, events, counters */
+tn_status tn_cpu_kernel_load(tn_device *device, const void *blob, uint64_t bytes, void **module);
+tn_status tn_cpu_kernel_function(void *module, const char *name, void **function);
+tn_status tn_cpu_kernel_launch(tn_queue *queue, void *function, const tn_launch *launch);
+void tn_cpu_kernel_unload(void *module);
+tn_status tn_cpu_record(tn_queue *queue, tn_event **event);
+tn_status tn_cpu_wait(tn_event *event, uint64_t deadline_ns);
+void tn_cpu_event_destroy(tn_event *event);
+tn_status tn_cpu_counters(tn_queue *queue, tn_op_counter *counters, uint32_t *count);
 
 #endif

@@ -121,6 +121,7 @@ static tn_status queue_create(tn_device *device, tn_queue **queue) {
 }
 
 static void queue_destroy(tn_queue *queue) {
+  if (queue) free(queue->counting.counters);
   free(queue);
 }
 
@@ -232,7 +233,15 @@ static const tn_driver driver = {.size = sizeof(tn_driver),
                                  .state_layout = state_layout,
                                  .supports = supports,
                                  .prepare = tn_reference_prepare,
-                                 .release = tn_reference_release};
+                                 .release = tn_reference_release,
+                                 .record = tn_reference_record,
+                                 .wait = tn_reference_wait,
+                                 .event_destroy = tn_reference_event_destroy,
+                                 .kernel_load = tn_reference_kernel_load,
+                                 .kernel_function = tn_reference_kernel_function,
+                                 .kernel_launch = tn_reference_kernel_launch,
+                                 .kernel_unload = tn_reference_kernel_unload,
+                                 .counters = tn_reference_counters};
 
 const tn_driver *tn_reference_driver(void) {
   return &driver;

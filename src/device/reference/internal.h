@@ -27,6 +27,7 @@ struct tn_buffer {
 
 struct tn_queue {
   tn_device *device;
+  tn_counting counting; /* its memory is there once counters were asked for */
 };
 
 /* Notes a line for last_error (device NULL: of this thread) and returns `status`. */
@@ -51,5 +52,15 @@ tn_status tn_reference_prepare(tn_device *device, const tn_program *program, con
                                tn_executable **executable);
 tn_status tn_reference_execute(tn_queue *queue, tn_executable *executable, const tn_execution *execution);
 void tn_reference_release(tn_executable *executable);
+
+/* kernel.c: launches without a model, events, counters */
+tn_status tn_reference_kernel_load(tn_device *device, const void *blob, uint64_t bytes, void **module);
+tn_status tn_reference_kernel_function(void *module, const char *name, void **function);
+tn_status tn_reference_kernel_launch(tn_queue *queue, void *function, const tn_launch *launch);
+void tn_reference_kernel_unload(void *module);
+tn_status tn_reference_record(tn_queue *queue, tn_event **event);
+tn_status tn_reference_wait(tn_event *event, uint64_t deadline_ns);
+void tn_reference_event_destroy(tn_event *event);
+tn_status tn_reference_counters(tn_queue *queue, tn_op_counter *counters, uint32_t *count);
 
 #endif

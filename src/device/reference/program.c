@@ -262,7 +262,7 @@ static void run_in_order(void *context, void (*body)(void *argument, uint32_t in
   for (uint32_t i = 0; i < count; i++) body(argument, i, 0);
 }
 
-static tn_status interpret(tn_executable *e, const tn_execution *x) {
+static tn_status interpret(tn_queue *queue, tn_executable *e, const tn_execution *x) {
   static const tn_parallel one_thread = {.workers = 1, .run = run_in_order};
   tn_interpretation run = {.program = e->program,
                            .table = tn_reference_kernels(),
@@ -275,7 +275,9 @@ static tn_status interpret(tn_executable *e, const tn_execution *x) {
                            .batch = x->batch,
                            .parallel = &one_thread,
                            .workspace = e->workspace,
-                           .workspace_bytes = WORKSPACE_BYTES};
+                           .workspace_bytes = WORKSPACE_BYTES,
+                           .observe = queue->counting.counters ? tn_count_op : NULL,
+                           .observe_context = &queue->counting};
   uint32_t failed = TN_NO_VALUE;
   tn_status status = tn_interpret(&run, &failed);
   if (status && failed != TN_NO_VALUE) {
@@ -286,12 +288,11 @@ static tn_status interpret(tn_executable *e, const tn_execution *x) {
 }
 
 tn_status tn_reference_execute(tn_queue *queue, tn_executable *e, const tn_execution *x) {
-  (void)queue;
   tn_status status = tn_reference_enter(e->device);
   if (status) return status;
   tn_mutex_lock(e->device->mutex);
   status = check_execution(e, x);
-  if (status == TN_OK) status = interpret(e, x);
+  if (status == TN_OK) status = interpret(queue, e, x);
   tn_mutex_unlock(e->device->mutex);
   tn_reference_leave(e->device);
   return status;

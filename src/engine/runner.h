@@ -78,4 +78,17 @@ tn_status tn_runner_copy_page(tn_runner *runner, uint32_t group, uint32_t from, 
 /* After TN_E_DEVICE_LOST: opens the device again and packs and allocates anew; all pages are empty. */
 tn_status tn_runner_reopen(tn_runner *runner, tn_error *error);
 
+/* What a device measured of one op. */
+typedef struct tn_runner_counter {
+  uint32_t op;               /* its number in the graph */
+  uint32_t device, core;     /* where it ran */
+  uint64_t start_ns, end_ns; /* tn_clock_ns time */
+  uint64_t cycles, bytes;    /* 0 where not measured */
+} tn_runner_counter;
+
+/* The counters of all steps since the last call, by time, in *counters (free() it; NULL when there are none). Devices
+ * may begin to measure with the first call. TN_E_UNSUPPORTED when a device has no counters, TN_E_BUSY with a step in
+ * flight. */
+tn_status tn_runner_counters(tn_runner *runner, tn_runner_counter **counters, size_t *count, tn_error *error);
+
 #endif

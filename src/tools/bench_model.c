@@ -17,6 +17,7 @@
 #include "device/registry.h"
 #include "graph/graph.h"
 #include "tools/bench.h"
+#include "tools/profile.h"
 #include "tools/runner_tool.h"
 
 typedef struct bench_test {
@@ -31,7 +32,10 @@ typedef struct bench_model {
   tn_runner_tool runner;
   tn_bench_list prompts, generated, depths, passes, sequences, threads;
   uint32_t repeats;
-  bool json;
+  bool json, is_profiled;
+  const char *trace; /* file, or NULL */
+  tn_profile profile;
+  const char *test; /* that is run now */
   /* the machine, for the current number of threads */
   double peak_int8, peak_f32, peak_bytes;
   /* the model: of all linears whose rows are T, and R */
@@ -138,7 +142,8 @@ static tn_status step(bench_model *bench, uint32_t sequences, uint32_t rows, uin
                           .logits_rows = bench->logits_rows};
   const float *logits;
   tn_status status = tn_runner_submit(bench->runner.runner, &batch, error);
-  return status == TN_OK ? tn_runner_wait(bench->runner.runner, UINT64_MAX, &logits, error) : status;
+  if (status == TN_OK) status = tn_runner_wait(bench->runner.runner, UINT64_MAX, &logits, error);
+  return status == TN_OK && bench->is_profiled ? tn_profile_take(&bench->profile, bench->test, error) : status;
 }
 
 /* Fills the KV of the first `sequences` sequences up to `depth`. */
@@ -174,6 +179,7 @@ static tn_status run_pass(bench_model *bench, const bench_test *test, tn_error *
 /* ---- tests ---- */
 
 static void report(bench_model *bench, const bench_test *test) {
+  json_t *profile = bench->json && bench->is_profiled ? tn_profile_as_json(&bench->profile) : NULL;
   double percent = test->limit > 0 ? 100 * test->speed.median / test->limit : 0;
   if (bench->json) {
     json_t *limit =
@@ -185,12 +191,15 @@ static void report(bench_model *bench, const bench_test *test) {
                   (int)test->rows, "threads", (int)test->threads, "tokens_per_s", "min", test->speed.minimum, "median",
                   test->speed.median, "max", test->speed.maximum, "percent_of_limit",
                   test->limit > 0 ? json_real(percent) : json_null(), "limit", limit));
+    if (profile)
+      json_object_set_new(json_array_get(bench->results, json_array_size(bench->results) - 1), "profile", profile);
     return;
   }
   printf("%-8s %6u %6u %4u %4u %3u  %9.1f %9.1f %9.1f", test->name, test->tokens, test->depth, test->sequences,
          test->rows, test->threads, test->speed.minimum, test->speed.median, test->speed.maximum);
   if (test->limit > 0) printf("  %5.1f %% of %.0f (%s)", percent, test->limit, test->bound);
   putchar('\n');
+  if (bench->is_profiled) tn_profile_print(&bench->profile);
   fflush(stdout);
 }
 
@@ -199,8 +208,11 @@ static tn_status measure(bench_model *bench, bench_test *test,
                          tn_error *error) {
   double *speeds = tn_calloc(bench->repeats, sizeof *speeds);
   if (!speeds) return tn_fail(error, TN_E_MEMORY, "out of memory");
+  bench->test = "warm-up";
   tn_status status = fill(bench, test->sequences, test->depth, error);
-  if (status == TN_OK) status = run(bench, test, error); /* warm-up */
+  if (status == TN_OK) status = run(bench, test, error);
+  bench->test = test->name;
+  tn_profile_clear(&bench->profile);
   for (uint32_t i = 0; i < bench->repeats && status == TN_OK; i++) {
     uint64_t start = tn_clock_ns();
     status = run(bench, test, error);
@@ -326,8 +338,14 @@ static tn_status run_all(bench_model *bench, tn_error *error) {
     if (status == TN_OK) status = open_runner(bench, bench->threads.items[t], context, error);
     if (status == TN_OK) {
       read_model(bench);
+      if (bench->is_profiled) status = tn_profile_start(&bench->profile, bench->runner.runner, error);
+    }
+    if (status == TN_OK) {
       status = run_tests(bench, tn_runner_describe(bench->runner.runner)->threads, error);
     }
+    bool is_last = t + 1 == bench->threads.count;
+    if (status == TN_OK && bench->trace && is_last)
+      status = tn_profile_write_trace(&bench->profile, bench->trace, error);
     close_runner(bench);
   }
   return status;
@@ -361,6 +379,8 @@ int tn_bench_model(int argc, char **argv) {
        "KV memory in f16 (default), bf16 or f32 (default with float activations)", 0, 0},
       {"activations", 0, TN_CLI_TEXT, &bench.runner.activations, "MODE", "auto or float", 0, 0},
       {"passes", 0, TN_CLI_TEXT, &bench.runner.passes, "LIST", "graph passes", 0, 0},
+      {"profile", 0, TN_CLI_FLAG, &bench.is_profiled, NULL, "time by op", 0, 0},
+      {"trace", 0, TN_CLI_TEXT, &bench.trace, "F", "profile, and write a trace for Chrome or Perfetto", 0, 0},
       {"json", 0, TN_CLI_FLAG, &bench.json, NULL, "results as JSON", 0, 0},
   };
   const tn_cli_command command = {"bench model",
@@ -382,6 +402,8 @@ int tn_bench_model(int argc, char **argv) {
   if (status == TN_OK)
     status = tn_bench_parse_list("sequences", sequences, 1, TN_MAX_LOGITS_ROWS, &bench.sequences, &error);
   if (status == TN_OK) status = tn_bench_parse_list("threads", threads, 0, 1024, &bench.threads, &error);
+  bench.is_profiled = bench.is_profiled || bench.trace;
+  if (bench.trace) bench.profile.events = json_array();
   bench.results = json_array();
   bench.machine = json_array();
   if (status == TN_OK) status = tn_model_open(path, &bench.runner.model, &error);
@@ -391,6 +413,7 @@ int tn_bench_model(int argc, char **argv) {
                                : tn_cli_finish_output();
   json_decref(bench.results);
   json_decref(bench.machine);
+  json_decref(bench.profile.events);
   tn_model_close(bench.runner.model);
   return result;
 }

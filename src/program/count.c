@@ -1,13 +1,14 @@
 /* Counters of ops, as an observer of the interpreter (see driver.h). */
 #include "tenon/driver.h"
 
-/* Bytes of an operand as a program sees it: a weight in its source format, of an embedding the rows looked up, of KV
+/* Bytes of an operand as a program sees it: a weight in its source format, of what rows are chosen from only those, of KV
  * nothing (what is read of it depends on the sequences). */
 static uint64_t operand_bytes(const tn_kernel_call *call, const tn_tensor *tensor) {
   if (!tensor->data || tensor->kind == TN_VALUE_STATE) return 0;
   uint64_t rows = 1;
   for (uint32_t d = 0; d + 1 < tensor->rank; d++) rows *= tensor->dims[d];
   if (call->opcode == TN_OP_EMBED && tensor->kind == TN_VALUE_WEIGHT) rows = call->batch->row_count;
+  if (call->opcode == TN_OP_SELECT_ROWS) rows = call->batch->logits_count;
   return rows * tn_row_bytes(tensor->dtype, tensor->dims[tensor->rank - 1]);
 }
 

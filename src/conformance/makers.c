@@ -31,6 +31,7 @@ tn_make *tn_maker_of(uint32_t opcode) {
       [TN_OP_MOE_COMBINE] = tn_make_moe_combine,
       [TN_OP_SHORT_CONV] = tn_make_short_conv,
       [TN_OP_DELTA_RULE] = tn_make_delta_rule,
+      [TN_OP_HEAD_LINEAR] = tn_make_head_linear,
   };
   return opcode < TN_OP_LIMIT ? makers[opcode] : NULL;
 }

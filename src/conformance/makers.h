@@ -26,7 +26,7 @@ tn_make tn_make_embed, tn_make_select_rows, tn_make_slice, tn_make_concat;
 /* makers_elementwise.c, */
 tn_make tn_make_add, tn_make_mul, tn_make_activation, tn_make_scale, tn_make_softcap, tn_make_quantise, tn_make_norm;
 /* makers_linear.c, */
-tn_make tn_make_linear;
+tn_make tn_make_linear, tn_make_head_linear;
 /* makers_attention.c, */
 tn_make tn_make_rope_table, tn_make_rope, tn_make_kv_write, tn_make_attention;
 /* makers_experts.c, */

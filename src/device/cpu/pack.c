@@ -189,7 +189,44 @@ static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t la
   }
 }
 
+/* One row of Q4_0 or Q4_1, whose nibbles already lie as the layout wants them. */
+static void pack_q4_row(const pack_job *job, const uint8_t *from, uint32_t lane, uint8_t *panel) {
+  const uint32_t head = job->shape.minimum ? 4 : 2;
+  for (uint32_t b = 0; b < job->matrix.columns / TN_BLOCK; b++, from += head + 16) {
+    uint8_t *quants = panel + tn_layout_quants_at(job->shape, b) + lane * 4;
+    uint8_t *scales = panel + tn_layout_scales_at(job->shape, b) + lane * 2;
+    memcpy(scales, from, 2);
+    if (head == 4) memcpy(scales + 32, from + 2, 2);
+    for (uint32_t v = 0; v < 4; v++) memcpy(quants + v * 64, from + head + v * 4, 4);
+  }
+}
+
+/* One row of Q8_0. */
+static void pack_q8_row(const pack_job *job, const uint8_t *from, uint32_t lane, uint8_t *panel) {
+  for (uint32_t b = 0; b < job->matrix.columns / TN_BLOCK; b++, from += 34) {
+    uint8_t *quants = panel + tn_layout_quants_at(job->shape, b) + lane * 4;
+    memcpy(panel + tn_layout_scales_at(job->shape, b) + lane * 2, from, 2);
+    for (uint32_t v = 0; v < 8; v++) {
+      uint32_t four;
+      memcpy(&four, from + 2 + v * 4, 4);
+      four ^= 0x80808080u; /* q + 128 */
+      memcpy(quants + v * 64, &four, 4);
+    }
+  }
+}
+
 static void pack_blocks(const pack_job *job, const stored_row rows[TN_PANEL_ROWS], uint8_t *panel) {
+  uint32_t dtype = job->desc->dtype;
+  if (dtype == TN_Q4_0 || dtype == TN_Q4_1 || dtype == TN_Q8_0) {
+    for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
+      if (!rows[l].data) continue;
+      if (dtype == TN_Q8_0)
+        pack_q8_row(job, rows[l].data, l, panel);
+      else
+        pack_q4_row(job, rows[l].data, l, panel);
+    }
+    return;
+  }
   for (uint32_t b = 0; b < job->matrix.columns / TN_BLOCK; b++) {
     uint8_t *quants = panel + tn_layout_quants_at(job->shape, b), *scales = panel + tn_layout_scales_at(job->shape, b);
     for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {

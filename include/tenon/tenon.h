@@ -171,7 +171,7 @@ typedef struct tn_request_options {
   size_t prompt_bytes;       /* 0: prompt is zero-terminated */
   /* limits */
   uint32_t max_tokens; /* 0: until the model ends or the context is full */
-  uint32_t min_tokens;
+  uint32_t min_tokens; /* the model's end tokens are not drawn before; not for answers held to a grammar */
   uint32_t ignore_eos; /* 1: the model's end tokens do not end the answer */
   uint64_t timeout_ns; /* from submit; 0: none */
   /* sampling, in the order of the stages */
@@ -196,7 +196,7 @@ typedef struct tn_request_options {
    * tn_request_cancel */
   void (*on_output)(void *context, const tn_output *output);
   void *context;
-  int32_t priority; /* higher ones are admitted first and preempted last */
+  int32_t priority; /* higher ones are admitted first, preempted last, and lower ones make way for them */
   /* what the answer is held to, at most one; something that can't be enforced is refused at submit */
   const char *json_schema; /* a JSON text valid under this schema */
   const char *grammar;     /* GBNF */

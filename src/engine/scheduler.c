@@ -90,9 +90,14 @@ static void end_waiting(tn_scheduler *scheduler, tn_request **link, tn_finish fi
   tn_request_release(request);
 }
 
-static void preempt(tn_scheduler *scheduler, tn_request *request) {
+/* Back into the queue; it will compute its tokens anew. */
+static void put_back(tn_scheduler *scheduler, tn_request *request) {
   stop_running(scheduler, request);
   enqueue(scheduler, request);
+}
+
+static void preempt(tn_scheduler *scheduler, tn_request *request) {
+  put_back(scheduler, request);
   scheduler->counters.preemptions++;
 }
 
@@ -195,11 +200,21 @@ static admission admit(tn_scheduler *scheduler, tn_request **link) {
   return ADMITTED;
 }
 
-/* In order of age: one that finds no room keeps the younger ones out too, so that it isn't starved by small ones. */
+/* Preempts the youngest running request if its priority is below that of `request`. */
+static bool make_way(tn_scheduler *scheduler, const tn_request *request) {
+  if (scheduler->running_count == 0) return false;
+  tn_request *youngest = scheduler->running[scheduler->running_count - 1];
+  if (youngest->priority >= request->priority) return false;
+  preempt(scheduler, youngest);
+  return true;
+}
+
+/* In order of age: one that finds no room keeps the younger ones out too, so that it isn't starved by small ones. Those
+ * of lower priority make way for it. */
 static void admit_waiting(tn_scheduler *scheduler) {
-  for (tn_request **link = &scheduler->waiting; *link && scheduler->free_ledger_count;) {
-    admission answer = admit(scheduler, link);
-    if (answer == NO_ROOM) break;
+  for (tn_request **link = &scheduler->waiting; *link;) {
+    admission answer = scheduler->free_ledger_count ? admit(scheduler, link) : NO_ROOM;
+    if (answer == NO_ROOM && !make_way(scheduler, *link)) break;
     if (answer == HAS_TO_WAIT) link = &(*link)->next;
   }
 }
@@ -310,7 +325,7 @@ static void finish_step(tn_scheduler *scheduler) {
 /* Opens a lost device again. All KV is gone: every request begins anew with the tokens it has. */
 static void reopen(tn_scheduler *scheduler) {
   tn_error error;
-  while (scheduler->running_count) preempt(scheduler, scheduler->running[scheduler->running_count - 1]);
+  while (scheduler->running_count) put_back(scheduler, scheduler->running[scheduler->running_count - 1]);
   if (scheduler->kv.prefix) tn_prefix_clear(scheduler->kv.prefix);
   scheduler->counters.reopenings++;
   if (tn_runner_reopen(scheduler->kv.runner, &error) == TN_OK) return;

@@ -10,6 +10,7 @@
 
 #include "fake_runner.h"
 #include "accounting.h"
+#include "base/log.h"
 #include "engine/scheduler.h"
 
 #define MAX_TOKENS 600u
@@ -297,6 +298,46 @@ static void priority_goes_first(void **state) {
   rig_finish(&rig);
 }
 
+/* One place and KV for one: who comes with a higher priority takes it, and the other goes on afterwards as if nothing
+ * had happened. Of equal priority nobody is disturbed. */
+static void lower_priority_makes_way(void **state) {
+  (void)state;
+  fake_config config = PLAIN;
+  config.pages = 5;
+  for (uint32_t places = 1; places <= 2; places++) {
+    test_rig rig;
+    rig_init(&rig, config, places, (tn_kv_options)TN_KV_OPTIONS);
+    static test_job jobs[3];
+    uint64_t random = 21;
+    for (uint32_t i = 0; i < 3; i++) {
+      make_job(&jobs[i], 70, 0, 60, &random);
+      jobs[i].options.priority = i == 1 ? 5 : 0;
+    }
+    submit(&rig, &jobs[0]);
+    while (jobs[0].got < 2) {
+      step(&rig);
+      drain(&jobs[0]);
+    }
+    submit(&rig, &jobs[2]);
+    step(&rig);
+    assert_int_equal(rig.scheduler.counters.preemptions, 0);
+    submit(&rig, &jobs[1]);
+    while (!jobs[1].is_done) {
+      step(&rig);
+      drain(&jobs[1]);
+    }
+    assert_true(rig.scheduler.counters.preemptions > 0);
+    while (step(&rig)) {
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+      finish_job(&jobs[i]);
+      assert_whole(&jobs[i]);
+    }
+    assert_nothing_held(&rig);
+    rig_finish(&rig);
+  }
+}
+
 static void cancel_ends_within_a_step(void **state) {
   (void)state;
   test_rig rig;
@@ -532,6 +573,7 @@ static void random_schedules_keep_all_promises(void **state) {
 }
 
 int main(void) {
+  tn_log_set_level(TN_LOG_ERROR); /* the warnings are expected */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_request_answers),
       cmocka_unit_test(small_pool_finishes_all),
@@ -539,6 +581,7 @@ int main(void) {
       cmocka_unit_test(answers_to_one_prompt_share_pages),
       cmocka_unit_test(salts_separate),
       cmocka_unit_test(priority_goes_first),
+      cmocka_unit_test(lower_priority_makes_way),
       cmocka_unit_test(cancel_ends_within_a_step),
       cmocka_unit_test(late_request_ends_with_an_error),
       cmocka_unit_test(prompt_too_long_is_refused),

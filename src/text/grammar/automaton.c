@@ -6,7 +6,7 @@
 
 #define FIRST_TABLE 256
 #define MAX_ITEMS 20000       /* of one state: more means a hopelessly ambiguous grammar */
-#define STEPS_A_CALL 50000000 /* expressions made for one call of the interface: some seconds at most */
+#define STEPS_A_CALL 20000000 /* expressions made for one call of the interface: a second or two */
 
 void tn_automaton_begin(tn_automaton *a) {
   tn_exprs_begin(&a->exprs, STEPS_A_CALL);

@@ -5,14 +5,15 @@
 #include <string.h>
 #include "base/memory.h"
 
-#define MAX_DEPTH 200     /* nesting of an expression: recursion over it stays within a small stack */
-#define MAX_NODES 2000000 /* expressions, and pool entries, of one grammar */
-#define FIRST_TABLE 1024  /* slots of the table to begin with; a power of two */
-#define INTEGER_PART 255u /* position of `multiple` before the decimal point */
+#define MAX_DEPTH 200          /* nesting of an expression: recursion over it stays within a small stack */
+#define MAX_NODES 2000000      /* expressions, and pool entries, of one grammar */
+#define STEPS_TO_MAKE 30000000 /* work for making a grammar: two or three seconds */
+#define FIRST_TABLE 1024       /* slots of the table to begin with; a power of two */
+#define INTEGER_PART 255u      /* position of `multiple` before the decimal point */
 
 void tn_exprs_init(tn_exprs *x) {
   *x = (tn_exprs){.limit = MAX_NODES, .classes = 1};
-  tn_exprs_begin(x, UINT64_MAX);
+  tn_exprs_begin(x, STEPS_TO_MAKE);
   tn_expr_intern(x, TN_EXPR_IS_NOTHING, 0, 0, 0);
   tn_expr_intern(x, TN_EXPR_IS_EMPTY, 0, 0, 0);
 }

@@ -117,8 +117,8 @@ typedef struct tn_interpretation {
  * The first kernel that fails ends the run with its status; *failed_op then has its number (may be NULL). */
 tn_status tn_interpret(const tn_interpretation *run, uint32_t *failed_op);
 
-/* Checks a batch for itself: rows and sequences agree, page tables lie inside, counts within the maxima given by
- * `program`; every page number is below page_limit. TN_OK or TN_E_INVALID. */
+/* Checks a batch for itself: rows and sequences agree, every count is within the maxima of `program`. TN_OK or
+ * TN_E_INVALID. Page numbers are the driver's to check: only it knows how many pages its memory holds. */
 tn_status tn_batch_check(const tn_batch *batch, const tn_program *program);
 
 /* ---- counters: an observer that measures every op ---- */

@@ -1,5 +1,5 @@
-"""What `inspect` says a run will take, beside what the run took: weights and the KV that was filled must be there, the sum must hold.
-TENON_TEST_MODEL names the default model. Arguments: the tenon command, test data."""
+"""What `inspect` says a run will take, beside what the run took: weights and the KV that was filled must be there, the
+sum must hold. TENON_TEST_MODEL names the default model. Arguments: the tenon command, test data."""
 import json
 import os
 import resource
@@ -18,7 +18,8 @@ def peak_of(*arguments):
 
 
 for context in (512, 1024):
-    said = json.loads(subprocess.run([TENON, "inspect", MODEL, "--json", "--ctx", str(context)], check=True, capture_output=True).stdout)["memory"]
+    inspected = subprocess.run([TENON, "inspect", MODEL, "--json", "--ctx", str(context)], check=True, capture_output=True)
+    said = json.loads(inspected.stdout)["memory"]
     took = peak_of("run", MODEL, "--raw", "-p", "Once upon a time", "-n", str(context - 16), "--ctx", str(context))
     print(f"context {context}: inspect says at most {said['total']}, the run took {took}; {said}")
     if said["fixed"] > 64 << 20:
@@ -26,6 +27,6 @@ for context in (512, 1024):
     if took > said["total"]:
         failures.append(f"context {context}: the run took more than inspect said")
     if took < said["weights"] + said["kv"] // 2:
-        failures.append(f"context {context}: the run took less than its weights and KV: inspect's figures are not real")
+        failures.append(f"context {context}: the run took less than its weights and KV, so inspect's figures are wrong")
 print("\n".join(failures))
 sys.exit(1 if failures else 0)

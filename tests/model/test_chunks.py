@@ -1,5 +1,6 @@
-"""All logits of the default model as bytes, for every instruction set this machine has and two KV types: prefill in chunks of 1, 7, 32 and 512
-rows, on one thread and on two, equals the whole in one step. TENON_TEST_MODEL names the model. Arguments: the tenon command, test data."""
+"""All logits of the default model as bytes, for every instruction set this machine has and two KV types: prefill in
+chunks of 1, 7, 32 and 512 rows, on one thread and on two, equals the whole in one step. TENON_TEST_MODEL names the model.
+Arguments: the tenon command, test data."""
 import hashlib
 import os
 import subprocess
@@ -35,8 +36,9 @@ def compare(instruction_set, count, variants, folder, kv):
         return
     for chunk, threads in variants:
         compared += 1
-        if digest(instruction_set, tokens, folder, "--kv", kv, "--chunk", str(chunk), "--threads", str(threads)) != whole:
-            failures.append(f"{instruction_set}, kv {kv}: {count} tokens in chunks of {chunk} on {threads} threads differ from the whole")
+        options = ["--kv", kv, "--chunk", str(chunk), "--threads", str(threads)]
+        if digest(instruction_set, tokens, folder, *options) != whole:
+            failures.append(f"{instruction_set}: {count} tokens with {' '.join(options)} differ from the whole")
 
 
 with tempfile.TemporaryDirectory() as temporary:

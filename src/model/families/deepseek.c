@@ -62,7 +62,11 @@ static void read_routing(tn_hyper_reader *reader, tn_hyper *hyper, deepseek_hype
   tn_expert_hyper *e = &hyper->experts;
   bool is_folder = tn_hyper_is_folder(reader);
   tn_hyper_read_experts(reader, hyper);
-  uint32_t scoring = tn_hyper_u32_or(reader, "expert_gating_func", NULL, is_folder ? 2 : 1);
+  /* GGUF may leave the scoring out; a bias for the choice goes with sigmoids */
+  char bias[40];
+  snprintf(bias, sizeof bias, "blk.%u.exp_probs_b.bias", hyper->layers - 1);
+  bool has_bias = tn_container_find_tensor(reader->file, bias) != NULL;
+  uint32_t scoring = tn_hyper_u32_or(reader, "expert_gating_func", NULL, is_folder || has_bias ? 2 : 1);
   tn_text named = tn_hyper_text_or(reader, NULL, "scoring_func", "sigmoid");
   tn_hyper_demand(reader, scoring == 1 || scoring == 2, "expert_gating_func", NULL, scoring, "1 or 2");
   tn_hyper_demand(reader, tn_text_is(named, "sigmoid"), NULL, "scoring_func", 0, "sigmoid");

@@ -33,6 +33,9 @@
 #define tn_norm_workspace TN_FOR_ISA(tn_norm_workspace)
 #define tn_quantise_row TN_FOR_ISA(tn_quantise_row)
 #define tn_share_rows TN_FOR_ISA(tn_share_rows)
+#define tn_moe_linear TN_FOR_ISA(tn_moe_linear)
+#define tn_head_linear TN_FOR_ISA(tn_head_linear)
+#define tn_groups_workspace TN_FOR_ISA(tn_groups_workspace)
 #define tn_spin_int8 TN_FOR_ISA(tn_spin_int8)
 #define tn_spin_f32 TN_FOR_ISA(tn_spin_f32)
 #define tn_spin_read TN_FOR_ISA(tn_spin_read)
@@ -104,8 +107,11 @@ tn_status tn_rope_table(const tn_kernel_call *call);
 tn_status tn_rope(const tn_kernel_call *call);
 tn_status tn_kv_write(const tn_kernel_call *call);
 tn_status tn_attention(const tn_kernel_call *call);
+tn_status tn_moe_linear(const tn_kernel_call *call);
+tn_status tn_head_linear(const tn_kernel_call *call);
 uint64_t tn_linear_workspace(const tn_op_query *query);
 uint64_t tn_norm_workspace(const tn_op_query *query);
+uint64_t tn_groups_workspace(const tn_op_query *query);
 uint64_t tn_attention_workspace(const tn_op_query *query, uint32_t context, uint32_t workers);
 
 /* ---- peaks ---- */

@@ -6,15 +6,15 @@
 
 /* Ops without a fast kernel run the reference one (kernels/reference/). */
 tn_status tn_reference_moe_route(const tn_kernel_call *call);
-tn_status tn_reference_moe_linear(const tn_kernel_call *call);
 tn_status tn_reference_moe_combine(const tn_kernel_call *call);
 tn_status tn_reference_short_conv(const tn_kernel_call *call);
 tn_status tn_reference_delta_rule(const tn_kernel_call *call);
-tn_status tn_reference_head_linear(const tn_kernel_call *call);
 
 static uint64_t workspace(const tn_op_query *query, uint32_t context, uint32_t workers) {
   switch (query->opcode) {
     case TN_OP_LINEAR: return tn_linear_workspace(query);
+    case TN_OP_MOE_LINEAR:
+    case TN_OP_HEAD_LINEAR: return tn_groups_workspace(query);
     case TN_OP_NORM: return tn_norm_workspace(query);
     case TN_OP_ATTENTION: return tn_attention_workspace(query, context, workers);
     default: return 0;
@@ -40,11 +40,11 @@ const tn_kernel_set *TN_FOR_ISA(tn_kernel_set)(void) {
                                             [TN_OP_KV_WRITE] = tn_kv_write,
                                             [TN_OP_ATTENTION] = tn_attention,
                                             [TN_OP_MOE_ROUTE] = tn_reference_moe_route,
-                                            [TN_OP_MOE_LINEAR] = tn_reference_moe_linear,
+                                            [TN_OP_MOE_LINEAR] = tn_moe_linear,
                                             [TN_OP_MOE_COMBINE] = tn_reference_moe_combine,
                                             [TN_OP_SHORT_CONV] = tn_reference_short_conv,
                                             [TN_OP_DELTA_RULE] = tn_reference_delta_rule,
-                                            [TN_OP_HEAD_LINEAR] = tn_reference_head_linear,
+                                            [TN_OP_HEAD_LINEAR] = tn_head_linear,
                                         }};
   static const tn_kernel_set set = {.name = TN_TEXT_EXPANDED(TN_ISA),
                                     .table = &table,

@@ -38,18 +38,23 @@ uint32_t tn_cpu_layout_kind(uint32_t dtype) {
   }
 }
 
+/* Experts, or heads: matrices one behind the other. */
+static uint64_t matrix_count(const tn_weight_desc *desc) {
+  return desc->rank == 3 ? desc->dims[0] : 1;
+}
+
 #define MATRIX_USES (TN_USE_EMBED | TN_USE_LINEAR | TN_USE_LINEAR_Q8A | TN_USE_GATED)
 
 tn_status tn_cpu_weight_layout(const tn_weight_desc *desc, tn_weight_layout *layout, char *message, size_t capacity) {
   uint32_t kind = tn_cpu_layout_kind(desc->dtype);
-  /* The kernels of experts and of heads are the reference ones, which read the plain layout. */
-  if (desc->uses == TN_USE_VECTOR || desc->rank == 3) return tn_plain_layout(desc, layout);
-  if (!desc->uses || desc->uses & ~MATRIX_USES || desc->rank != 2 || kind == TN_LAYOUT_NONE) {
+  if (desc->uses == TN_USE_VECTOR) return tn_plain_layout(desc, layout);
+  uint32_t uses = desc->rank == 3 ? TN_USE_LINEAR | TN_USE_GATED : MATRIX_USES;
+  if (!desc->uses || desc->uses & ~uses || (desc->rank != 2 && desc->rank != 3) || kind == TN_LAYOUT_NONE) {
     snprintf(message, capacity, "no layout for a weight of %s, rank %u, uses %#x", tn_dtype_name((tn_dtype)desc->dtype),
              desc->rank, desc->uses);
     return TN_E_UNSUPPORTED;
   }
-  uint64_t rows = desc->dims[0], columns = desc->dims[1];
+  uint64_t rows = desc->dims[desc->rank - 2], columns = desc->dims[desc->rank - 1];
   bool gated = (desc->uses & TN_USE_GATED) != 0;
   if (!rows || !columns || rows > UINT32_MAX - 64 || columns > UINT32_MAX - 64 || (gated && rows % 2) ||
       columns % tn_dtype_block_elements((tn_dtype)desc->dtype)) {
@@ -60,7 +65,10 @@ tn_status tn_cpu_weight_layout(const tn_weight_desc *desc, tn_weight_layout *lay
   uint32_t id = kind | (gated ? TN_LAYOUT_GATED : 0);
   tn_matrix matrix = tn_matrix_of(id, (uint32_t)rows, (uint32_t)columns);
   *layout = (tn_weight_layout){.size = sizeof *layout, .id = id, .alignment = ALIGNMENT};
-  if (__builtin_mul_overflow(matrix.panel_bytes, (uint64_t)matrix.panels, &layout->bytes)) return TN_E_INVALID;
+  if (__builtin_mul_overflow(matrix.panel_bytes, (uint64_t)matrix.panels, &layout->bytes) ||
+      __builtin_mul_overflow(layout->bytes, matrix_count(desc), &layout->bytes) ||
+      matrix_count(desc) * matrix.panels > UINT32_MAX)
+    return TN_E_INVALID;
   return TN_OK;
 }
 
@@ -84,8 +92,9 @@ static const char *source_fault(const tn_weight_desc *desc, const tn_weight_sour
   if (!s->data || s->dtype >= TN_DTYPE_COUNT) return "has no data or no dtype";
   size_t block = tn_dtype_block_elements((tn_dtype)s->dtype), row_bytes;
   if (!tn_dtype_row_bytes((tn_dtype)s->dtype, s->cols, &row_bytes)) return "has rows that are not whole blocks";
-  if (s->into_row > desc->dims[0] || s->row_count > desc->dims[0] - s->into_row) return "has more rows than the weight";
-  if (s->col_count != desc->dims[1]) return "has other columns than the weight";
+  uint64_t rows = matrix_count(desc) * desc->dims[desc->rank - 2];
+  if (s->into_row > rows || s->row_count > rows - s->into_row) return "has more rows than the weight";
+  if (s->col_count != desc->dims[desc->rank - 1]) return "has other columns than the weight";
   if (s->col_begin > view_columns || s->col_count > view_columns - s->col_begin) return "takes columns it doesn't have";
   if (!rows_are_inside(s)) return "takes rows it doesn't have";
   *status = TN_E_UNSUPPORTED;
@@ -242,12 +251,13 @@ static void pack_panel(void *argument, uint32_t index, uint32_t worker) {
   (void)worker;
   const pack_job *job = argument;
   const tn_matrix *m = &job->matrix;
-  uint32_t half = m->gated ? m->rows / 2 : m->rows;
-  uint32_t first = (m->gated ? index / 2 : index) * TN_PANEL_ROWS;
+  uint32_t half = m->gated ? m->rows / 2 : m->rows, within = index % m->panels;
+  uint32_t first = (m->gated ? within / 2 : within) * TN_PANEL_ROWS;
+  uint64_t matrix_row = (uint64_t)(index / m->panels) * m->rows;
   uint8_t *panel = job->to + index * m->panel_bytes;
   stored_row rows[TN_PANEL_ROWS] = {0};
   for (uint32_t l = 0; l < TN_PANEL_ROWS && first + l < half; l++)
-    rows[l] = find_row(job, (uint64_t)first + l + (m->gated && index % 2 ? half : 0));
+    rows[l] = find_row(job, matrix_row + first + l + (m->gated && within % 2 ? half : 0));
   memset(panel, 0, m->panel_bytes);
   bool plain_halves = job->shape.step_bytes == 2 && (job->desc->dtype == TN_F16 || job->desc->dtype == TN_BF16);
   if (plain_halves)
@@ -277,8 +287,8 @@ tn_status tn_cpu_weight_pack(const tn_weight_desc *desc, const tn_weight_layout 
     return status;
   }
   pack_job job = {.desc = desc, .sources = sources, .source_count = source_count, .to = to};
-  job.matrix = tn_matrix_of(own.id, (uint32_t)desc->dims[0], (uint32_t)desc->dims[1]);
+  job.matrix = tn_matrix_of(own.id, (uint32_t)desc->dims[desc->rank - 2], (uint32_t)desc->dims[desc->rank - 1]);
   job.shape = tn_layout_shape_of(job.matrix.kind);
-  parallel->run(parallel->context, pack_panel, &job, job.matrix.panels);
+  parallel->run(parallel->context, pack_panel, &job, (uint32_t)matrix_count(desc) * job.matrix.panels);
   return TN_OK;
 }

@@ -64,11 +64,17 @@ static bool layouts_agree(const tn_executable *e, const tn_op *op) {
     const tn_value *value = op->inputs[i] == TN_NO_VALUE ? NULL : &values[op->inputs[i]];
     if (!value || value->kind != TN_VALUE_WEIGHT) continue;
     uint32_t layout = e->weights[value->index].layout;
-    bool matrix = (op->opcode == TN_OP_LINEAR && i == 1) || (op->opcode == TN_OP_EMBED && i == 0);
+    const void *attributes = tn_program_attributes(e->program, op);
+    bool matrix = i == 1, gated = false;
+    switch (op->opcode) {
+      case TN_OP_LINEAR: gated = ((const tn_linear_attributes *)attributes)->gated != 0; break;
+      case TN_OP_MOE_LINEAR: gated = ((const tn_moe_linear_attributes *)attributes)->gated != 0; break;
+      case TN_OP_HEAD_LINEAR: break;
+      case TN_OP_EMBED: matrix = i == 0; break;
+      default: matrix = false; break;
+    }
     if (matrix != (layout != TN_LAYOUT_VECTOR)) return false;
-    if (op->opcode != TN_OP_LINEAR || i != 1) continue;
-    const tn_linear_attributes *attributes = tn_program_attributes(e->program, op);
-    if ((attributes->gated != 0) != ((layout & TN_LAYOUT_GATED) != 0)) return false;
+    if (matrix && gated != ((layout & TN_LAYOUT_GATED) != 0)) return false;
   }
   return true;
 }

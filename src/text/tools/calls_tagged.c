@@ -1,0 +1,95 @@
+/* Calls written as tags, <function=NAME><parameter=KEY>VALUE</parameter></function>. Values stand as they are, texts
+ * without quotes; what a value is tells the tool's schema. */
+#include <jansson.h>
+#include <stdlib.h>
+#include "text/tools/parts.h"
+
+#define END_OF_VALUE "</parameter>"
+
+/* A value ends where a parameter or the end of the function follows, so a text may speak of the tags. */
+static bool take_value(tn_text *text, tn_text *value) {
+  tn_text rest = *text;
+  for (const char *end; (end = tn_find(rest, END_OF_VALUE));) {
+    rest = tn_from(rest, end + strlen(END_OF_VALUE));
+    tn_text next = tn_trim(rest);
+    if (!tn_take(&next, "<parameter=") && !tn_take(&next, "</function>")) continue;
+    *value = tn_before(*text, end);
+    *text = rest;
+    tn_take(value, "\n");
+    if (value->bytes && value->data[value->bytes - 1] == '\n') value->bytes--;
+    return true;
+  }
+  return false;
+}
+
+/* Constants as Python prints them, which is how templates print them. */
+static tn_text as_json(tn_text text) {
+  static const char *const python[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
+  for (size_t i = 0; i < TN_COUNT(python); i++)
+    if (tn_text_is(text, python[i][0])) return tn_text_of(python[i][1]);
+  return text;
+}
+
+static void put_value(tn_buf *json, tn_text value, unsigned kinds) {
+  const tn_text constant = as_json(tn_trim(value));
+  if (tn_json_text_kind(constant) & kinds & ~(unsigned)TN_IS_STRING) {
+    tn_buf_append(json, constant.data, constant.bytes);
+  } else {
+    tn_put_json_string(json, value);
+  }
+}
+
+static bool take_name(tn_text *text, const char *tag, tn_text *name) {
+  const char *end;
+  if (!tn_take(text, tag) || !(end = tn_find(*text, ">"))) return false;
+  *name = tn_before(*text, end);
+  *text = tn_from(*text, end + 1);
+  return name->bytes > 0;
+}
+
+/* The parameters up to the end of the function, as the members of a JSON object. */
+static bool read_parameters(const tn_calls *calls, tn_text *text, size_t tool, json_t *seen, tn_buf *json) {
+  tn_text key, value;
+  for (;;) {
+    *text = tn_trim(*text);
+    if (tn_take(text, "</function>")) return true;
+    if (!take_name(text, "<parameter=", &key) || !take_value(text, &value)) return false;
+    json_t *name = json_stringn(key.data, key.bytes);
+    bool is_new = name && !json_object_get(seen, json_string_value(name)) &&
+                  json_object_set_new(seen, json_string_value(name), json_null()) == 0;
+    json_decref(name);
+    if (!is_new) return false;
+    if (json->size > 1) tn_buf_puts(json, ", ");
+    tn_put_json_string(json, key);
+    tn_buf_puts(json, ": ");
+    put_value(json, value, tn_tool_parameter_kinds(calls->tools, tool, key));
+  }
+}
+
+static bool read_function(tn_calls *calls, tn_text *text) {
+  tn_text name;
+  tn_buf json;
+  if (!take_name(text, "<function=", &name)) return false;
+  int tool = tn_tool_list_find(calls->tools, name);
+  if (tool < 0) return false;
+  json_t *seen = json_object();
+  tn_buf_init(&json);
+  tn_buf_puts(&json, "{");
+  bool read = seen && read_parameters(calls, text, (size_t)tool, seen, &json);
+  tn_buf_puts(&json, "}");
+  read = read && !json.failed && tn_calls_add(calls, name, (tn_text){json.data, json.size});
+  calls->text.failed |= json.failed || !seen;
+  tn_buf_finish(&json);
+  json_decref(seen);
+  return read;
+}
+
+bool tn_calls_read_tagged(tn_calls *calls, tn_text body) {
+  body = tn_trim(body);
+  if (!body.bytes || !calls->tools) return false;
+  while (body.bytes) {
+    if (!read_function(calls, &body)) return false;
+    body = tn_trim(body);
+  }
+  return true;
+}

@@ -10,6 +10,8 @@
 #include "text/decode.h"
 #include "text/word_cache.h"
 
+#define MAX_SPECIALS 4096     /* special tokens that merges lead to: usually there are none */
+#define MAX_DEPTH 32          /* of special tokens made of special tokens */
 #define MARKER "\xe2\x96\x81" /* U+2581, SentencePiece's space */
 
 /* A pair of neighbours that may be merged: lowest `order` first. */
@@ -19,10 +21,14 @@ typedef struct tn_bpe_candidate {
   int32_t merged;
 } candidate;
 
+static bool is_special(const tn_bpe *bpe, int32_t id) {
+  return id >= 0 && (size_t)id < bpe->vocab_count && bpe->special[id];
+}
+
 /* The token of a text, if text may become it. */
 static int32_t find_token(const tn_bpe *bpe, tn_text text) {
   int32_t id = tn_token_table_find(bpe->table, text);
-  return id >= 0 && (size_t)id < bpe->vocab_count && bpe->special[id] ? -1 : id;
+  return is_special(bpe, id) ? -1 : id;
 }
 
 /* ---- making ---- */
@@ -127,6 +133,20 @@ static int32_t merge_symbol(tn_bpe *bpe, tn_text text, uint64_t hash, tn_error *
   return id;
 }
 
+static const tn_bpe_special *find_special(const tn_bpe *bpe, int32_t id) {
+  for (size_t i = 0; i < bpe->special_count; i++)
+    if (bpe->specials[i].id == id) return &bpe->specials[i];
+  return NULL;
+}
+
+/* Keeps the first way to a special token. */
+static bool note_special(tn_bpe *bpe, tn_bpe_special way) {
+  if (find_special(bpe, way.id)) return true;
+  tn_bpe_special *slot = TN_PUSH(bpe->specials, bpe->special_count, bpe->special_capacity);
+  if (slot) *slot = way;
+  return slot;
+}
+
 static tn_status resolve(tn_bpe *bpe, const pending_merge *merge, tn_error *error) {
   int32_t left = merge_symbol(bpe, merge->left, merge->left_hash, error);
   int32_t right = left < 0 ? -1 : merge_symbol(bpe, merge->right, merge->right_hash, error);
@@ -137,7 +157,11 @@ static tn_status resolve(tn_bpe *bpe, const pending_merge *merge, tn_error *erro
     return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
   tn_bpe_pair *pair = find_pair(bpe, left, right);
   uint32_t rank = (uint32_t)bpe->merge_count++;
-  if ((size_t)merged < bpe->vocab_count && bpe->special[merged]) return TN_OK;
+  if (is_special(bpe, merged)) {
+    if (bpe->special_count == MAX_SPECIALS) return TN_OK; /* no more of these are merged */
+    if (!note_special(bpe, (tn_bpe_special){merged, left, right}))
+      return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
+  }
   if (pair->key && !bpe->last_merge_wins) return TN_OK;
   bpe->pair_count += pair->key == 0;
   *pair = (tn_bpe_pair){((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1, rank, merged};
@@ -201,8 +225,10 @@ tn_status tn_bpe_add_merge(tn_bpe *bpe, tn_text left, tn_text right, tn_error *e
 void tn_bpe_finish(tn_bpe *bpe) {
   for (size_t i = 0; bpe->batch && i < bpe->batch->count; i++) free(bpe->batch->merges[i].large);
   free(bpe->batch);
+  free(bpe->specials);
   free(bpe->pairs);
   bpe->batch = NULL;
+  bpe->specials = NULL;
   bpe->pairs = NULL;
 }
 
@@ -368,6 +394,25 @@ static bool add_bytes(const tn_bpe *bpe, tn_text text, tn_ids *ids) {
   return any || bpe->unknown_id < 0 || bpe->byte_level || tn_ids_add(ids, bpe->unknown_id);
 }
 
+/* How many bytes of a word a token's text stands for. */
+static size_t word_bytes(const tn_bpe *bpe, tn_text text) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < text.bytes; i++) bytes += !bpe->byte_level || ((unsigned char)text.data[i] & 0xc0) != 0x80;
+  return bytes;
+}
+
+/* Puts out a symbol whose text is `text`; a special token as what it was merged from. */
+static bool add_result(const tn_bpe *bpe, int32_t id, tn_text text, unsigned depth, tn_ids *ids) {
+  if (id < 0 || (size_t)id >= bpe->vocab_count) return add_bytes(bpe, text, ids);
+  const tn_bpe_special *way = bpe->special[id] && id != bpe->unknown_id ? find_special(bpe, id) : NULL;
+  if (!way) return tn_ids_add(ids, id);
+  if (depth == MAX_DEPTH) return true; /* only a vocabulary of empty tokens is so deep */
+  size_t left = word_bytes(bpe, tn_token_table_text(bpe->table, (size_t)way->left));
+  if (left > text.bytes) left = text.bytes;
+  return add_result(bpe, way->left, (tn_text){text.data, left}, depth + 1, ids) &&
+         add_result(bpe, way->right, (tn_text){text.data + left, text.bytes - left}, depth + 1, ids);
+}
+
 /* The token that is the whole word; -1: there is none. */
 static int32_t whole_word(const tn_bpe *bpe, tn_bpe_work *work, tn_text word) {
   if (!bpe->byte_level) return find_token(bpe, word);
@@ -388,10 +433,7 @@ static bool encode_word(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, tn_i
   if (!split_symbols(bpe, work, word) || !merge_all(bpe, work, word)) return false;
   for (int32_t i = work->symbol_count ? 0 : -1; i >= 0; i = work->symbols[i].next) {
     const tn_bpe_symbol *symbol = &work->symbols[i];
-    bool token = symbol->id >= 0 && (size_t)symbol->id < bpe->vocab_count;
-    if (!(token ? tn_ids_add(ids, symbol->id)
-                : add_bytes(bpe, (tn_text){word.data + symbol->start, symbol->bytes}, ids)))
-      return false;
+    if (!add_result(bpe, symbol->id, (tn_text){word.data + symbol->start, symbol->bytes}, 0, ids)) return false;
   }
   return true;
 }

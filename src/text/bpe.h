@@ -21,6 +21,11 @@ typedef struct tn_bpe_pair {
   int32_t merged;
 } tn_bpe_pair;
 
+/* A special token that merges lead to, and what it was merged from. */
+typedef struct tn_bpe_special {
+  int32_t id, left, right;
+} tn_bpe_special;
+
 /* Set the fields of the first group, then tn_bpe_prepare, tn_bpe_add_merge for each merge; immutable from then on. */
 typedef struct tn_bpe {
   tn_token_table *table; /* the texts of the tokens, as the vocabulary writes them. Symbols that are no tokens, and only
@@ -44,6 +49,8 @@ typedef struct tn_bpe {
   uint8_t joins_marker[32]; /* bit per byte that some token has in front of U+2581 */
   tn_bpe_pair *pairs;
   size_t pair_slots, pair_count, merge_count;
+  tn_bpe_special *specials; /* such a token may be part of a larger one; where it is left over it comes apart again */
+  size_t special_count, special_capacity;
   struct tn_bpe_batch *batch; /* merges that were added but not looked up yet */
 } tn_bpe;
 

@@ -102,7 +102,7 @@ static uint32_t rule_named(gbnf *g, const char *text, size_t size) {
 }
 
 static bool is_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
 }
 
 /* The length of the name at the cursor; 0 when there is none. */
@@ -129,7 +129,7 @@ static uint32_t hex_escape(gbnf *g, unsigned digits) {
 
 /* One character of a literal or a class. */
 static uint32_t parse_char(gbnf *g) {
-  static const char from[] = "trn\\\"[]-", to[] = "\t\r\n\\\"[]-";
+  static const char from[] = "trn\\\"[]", to[] = "\t\r\n\\\"[]";
   if (!at_text(g, "\\")) {
     if (*g->at == '\n') g->line++;
     uint32_t c = tn_next_char(&g->at, g->end);

@@ -124,7 +124,8 @@ static bool is_known(const char *keyword) {
       "patternProperties", "propertyNames", "minProperties", "maxProperties",
       /* these say nothing about what is valid */
       "$schema", "$id", "$comment", "$anchor", "$vocabulary", "title", "description", "default", "examples", "example",
-      "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "strict"};
+      "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "discriminator",
+      "externalDocs", "xml", "strict"};
   for (size_t i = 0; i < TN_COUNT(known); i++)
     if (!strcmp(keyword, known[i])) return true;
   return !strncmp(keyword, "x-", 2);

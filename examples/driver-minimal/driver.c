@@ -13,6 +13,7 @@
 #include <tenon/driver.h>
 
 #define ALIGNMENT 64u
+#define MEMORY_BYTES (UINT64_C(1) << 36)
 #define WORKSPACE_BYTES (16u << 20) /* for kernels, one worker */
 
 struct tn_device {
@@ -69,9 +70,9 @@ static tn_status minimal_get(tn_device *device, const char *name, tn_property *v
       {"name", "minimal: the reference kernels in host memory", 0},
       {"kv", "paged", 0},
       {"rows", "any", 0},
-      {"memory_total", NULL, UINT64_C(1) << 40},
-      {"memory_free", NULL, UINT64_C(1) << 40},
-      {"max_allocation", NULL, UINT64_C(1) << 40},
+      {"memory_total", NULL, MEMORY_BYTES},
+      {"memory_free", NULL, MEMORY_BYTES},
+      {"max_allocation", NULL, MEMORY_BYTES},
       {"alignment", NULL, ALIGNMENT},
       {"cores", NULL, 1},
       {"threads", NULL, 1},
@@ -94,7 +95,7 @@ static tn_status minimal_get(tn_device *device, const char *name, tn_property *v
 static tn_status minimal_alloc(tn_device *device, uint64_t bytes, tn_buffer **buffer) {
   *buffer = NULL;
   tn_buffer *made = calloc(1, sizeof *made);
-  if (!made || bytes > SIZE_MAX - ALIGNMENT) goto out_of_memory;
+  if (!made || bytes > MEMORY_BYTES) goto out_of_memory;
   made->bytes = bytes;
   made->data = aligned_alloc(ALIGNMENT, (size_t)(bytes / ALIGNMENT + 1) * ALIGNMENT);
   if (!made->data) goto out_of_memory;
@@ -257,19 +258,29 @@ static void run_in_order(void *context, void (*body)(void *, uint32_t, uint32_t)
   for (uint32_t i = 0; i < count; i++) body(argument, i, 0);
 }
 
-/* Addresses of bindings, in an array that the caller frees; NULL when memory is out. */
+/* Addresses of bindings, in an array that the caller frees; NULL when memory is out or one lies outside its buffer. */
 static void **addresses(const tn_binding *bindings, uint32_t count) {
   void **list = calloc(count + 1, sizeof *list);
-  for (uint32_t i = 0; list && i < count; i++) list[i] = bindings[i].buffer->data + bindings[i].offset;
+  for (uint32_t i = 0; list && i < count; i++) {
+    if (!inside(bindings[i].buffer, bindings[i].offset, bindings[i].bytes)) {
+      free(list);
+      return NULL;
+    }
+    list[i] = bindings[i].buffer->data + bindings[i].offset;
+  }
   return list;
 }
 
 static tn_status minimal_execute(tn_queue *queue, tn_executable *executable, const tn_execution *execution) {
+  tn_device *device = queue->device;
+  tn_status checked =
+      tn_execution_check(executable->program, executable->page_bytes, execution, device->error, sizeof device->error);
+  if (checked != TN_OK) return checked;
   void **inputs = addresses(execution->inputs, execution->input_count);
   void **outputs = addresses(execution->outputs, execution->output_count);
   void **states = addresses(execution->states, execution->state_count);
   const tn_parallel parallel = {NULL, 1, run_in_order};
-  tn_status status = TN_E_MEMORY;
+  tn_status status = fail(device, TN_E_INVALID, "a binding lies outside its buffer, or host memory is out");
   if (inputs && outputs && states) {
     const tn_interpretation run = {
         .program = executable->program,

@@ -156,6 +156,13 @@ static inline void tn_work_range(const tn_kernel_place *place, uint64_t count, u
   *end = *begin + count / parts + (part < rest);
 }
 
+/* Checks an execution against its checked program: counts of bindings, scratch, the batch, room for the rows of this
+ * batch in inputs and outputs, page and slot numbers against the states' bytes (page_bytes by state binding number).
+ * That bindings lie inside their buffers is for the driver to check. TN_OK, or TN_E_INVALID with one line in `message`.
+ */
+tn_status tn_execution_check(const tn_program *program, const uint64_t *page_bytes, const tn_execution *execution,
+                             char *message, uint64_t capacity);
+
 /* ---- reference kernels: plain scalar C, written for reading ----
  * Weights are in the plain layout: the source format row after row, merged from the sources (TN_LAYOUT_PLAIN). */
 #define TN_LAYOUT_PLAIN 1u

@@ -78,6 +78,10 @@ void tn_exit_on_interrupt(void);
 void tn_catch_interrupts(void);
 unsigned tn_interrupts(void);
 
+/* From now on a crash (memory, instruction, arithmetic) of the process ends it with exit status 1 and "tenon: crashed
+ * in WORDS" on stderr. `words` may be changed later on and must stay. For tools that run foreign code. */
+void tn_say_on_crash(const char *words);
+
 /* ---- shared libraries ---- */
 void *tn_library_open(const char *path, tn_error *error); /* NULL on failure */
 void *tn_library_symbol(void *library, const char *name);

@@ -227,8 +227,13 @@ static bool recover(kit *k, tn_status fatal) {
   return false;
 }
 
+static void name_running(const kit *k, const char *part, const char *name) {
+  if (k->options->running) snprintf(k->options->running, TN_KIT_NAME, "%s: %s", part, name);
+}
+
 static bool take_case(void *context, const tn_case *c) {
   kit *k = context;
+  name_running(k, tn_op_info_of(c->opcode)->name, c->name);
   tn_kit_result result;
   tn_status fatal = (k->options->perf ? time_case : tn_kit_check_case)(k->device, c, k->timeout_ns, &result);
   count(k, &result);
@@ -239,6 +244,7 @@ static void run_seam(kit *k) {
   for (uint32_t i = 0; i < tn_seam_check_count && k->status == TN_OK; i++) {
     tn_error error = {0};
     tn_kit_result result = {.part = "seam", .name = tn_seam_checks[i].name};
+    name_running(k, "seam", tn_seam_checks[i].name);
     const tn_seam_target target = {k->device, k->spec, k->timeout_ns};
     tn_status status = tn_seam_checks[i].run(&target, &error);
     tn_status fatal = note_failure(&result, status, &error);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/options.h"
 #include "device/registry.h"
+#include "tools/ops_doc.h"
 
 static const char *const property_names[] = {
     "name",          "memory_total",    "memory_free", "max_allocation", "alignment", "cores",
@@ -76,16 +77,21 @@ static void print_text(const json_t *drivers) {
 
 int tn_command_devices(int argc, char **argv) {
   const char *path = NULL;
-  bool json = false;
+  bool json = false, ops = false;
   const tn_cli_option options[] = {
       {"driver", 0, TN_CLI_TEXT, &path, "PATH", "only this driver: a name, or the path of a driver library", 0, 0},
       {"json", 0, TN_CLI_FLAG, &json, NULL, "as JSON", 0, 0},
+      {"ops", 0, TN_CLI_FLAG, &ops, NULL, "the ops that devices are asked for, as docs/ops.md", 0, 0},
   };
   const tn_cli_command command = {
       "devices", "[options]", "The drivers, their devices and properties.", options, TN_COUNT(options), 0, 0};
   size_t count;
   tn_cli_result parsed = tn_cli_parse(&command, argc, argv, NULL, &count);
   if (parsed != TN_CLI_GO) return tn_cli_exit(parsed);
+  if (ops) {
+    tn_print_ops();
+    return tn_cli_finish_output();
+  }
   tn_error error = {0};
   tn_status status = TN_OK;
   json_t *drivers = json_array();

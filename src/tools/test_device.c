@@ -21,6 +21,7 @@ typedef struct device_test {
   uint32_t timeout_ms;
   bool perf, report, json, verbose, is_bisect;
   json_t *results;
+  char running[TN_KIT_NAME];
   /* the watch over silence */
   _Atomic uint64_t last_result_ns;
   _Atomic bool done;
@@ -162,8 +163,13 @@ static int bisect(device_test *test) {
 }
 
 static tn_status run(device_test *test, tn_kit_summary *summary, tn_error *error) {
-  const tn_kit_options options = {
-      .op = test->op, .perf = test->perf, .timeout_ms = test->timeout_ms, .on_result = on_result, .context = test};
+  const tn_kit_options options = {.op = test->op,
+                                  .perf = test->perf,
+                                  .timeout_ms = test->timeout_ms,
+                                  .running = test->running,
+                                  .on_result = on_result,
+                                  .context = test};
+  tn_say_on_crash(test->running);
   test->silence_ns = (uint64_t)test->timeout_ms * 1000000u * SILENCE_STEPS;
   test->last_result_ns = tn_clock_ns();
   tn_thread *watch = tn_thread_start("tenon-watch", watch_silence, test);

@@ -34,6 +34,10 @@ static tn_status execute_never_returns(tn_queue *queue, tn_executable *executabl
   while (queue) tn_sleep_ns(1000000000);
   return TN_OK;
 }
+static tn_status execute_crashes(tn_queue *queue, tn_executable *executable, const tn_execution *execution) {
+  (void)queue, (void)executable, (void)execution;
+  __builtin_trap();
+}
 static tn_status never_completes(tn_queue *queue, uint64_t deadline_ns) {
   (void)queue;
   uint64_t now = tn_clock_ns();
@@ -53,6 +57,7 @@ __attribute__((visibility("default"))) const tn_driver *tn_driver_entry(uint32_t
   if (!strcmp(lie, "lost")) table.execute = execute_lost;
   if (!strcmp(lie, "nothing")) table.execute = execute_nothing;
   if (!strcmp(lie, "never-completes")) table.synchronize = never_completes;
+  if (!strcmp(lie, "crashes")) table.execute = execute_crashes;
   if (!strcmp(lie, "never-returns")) table.execute = execute_never_returns;
   return &table;
 }

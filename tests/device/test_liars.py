@@ -34,6 +34,7 @@ def liars():
         "garbage": "the driver answered a status that does not exist",
         "lost": "execute: device lost",
         "nothing": "instead of",
+        "crashes": "tenon: crashed in linear: f32 x f32 [37,256] rows=1",
         "never-completes": "twice a step did not finish within 200 ms; giving up",
         "never-returns": "a call did not return within 1.2 s; giving up",
     }

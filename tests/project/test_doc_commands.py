@@ -31,14 +31,15 @@ def commands(text):
                 yield words[1:], "runnable" in info.split()
 
 
-def help_of(tenon, command):
-    result = subprocess.run([tenon, "help", command], capture_output=True, text=True, timeout=60)
+def help_of(tenon, words):
+    asked = words[:2] + ["--help"] if words[0] == "bench" and len(words) > 1 else ["help", words[0]]
+    result = subprocess.run([tenon] + asked, capture_output=True, text=True, timeout=60)
     return result.stdout if result.returncode == 0 else None
 
 
 def faults_of(tenon, words, run, folder):
     shown = "tenon " + " ".join(words)
-    known = help_of(tenon, words[0]) if words[0] != "help" else ""
+    known = help_of(tenon, words) if words[0] != "help" else ""
     if known is None:
         return ["%s: tenon help %s fails" % (shown, words[0])]
     faults = ["%s: tenon help %s doesn't know %s" % (shown, words[0], option.split("=")[0])

@@ -88,11 +88,29 @@ uint64_t tn_machine_memory_total(void) {
   return group < host ? group : host;
 }
 
+/* Bytes of a cgroup's usage that are file pages the kernel gives back on demand; 0 when it can't be told. */
+static uint64_t cgroup_reclaimable(void) {
+  static const char *const paths[] = {"/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/memory/memory.stat"};
+  unsigned long long bytes = 0, value;
+  for (size_t i = 0; i < 2 && !bytes; i++) {
+    FILE *file = fopen(paths[i], "re");
+    if (!file) continue;
+    char line[128];
+    while (fgets(line, sizeof line, file))
+      if (sscanf(line, "inactive_file %llu", &value) == 1 || sscanf(line, "active_file %llu", &value) == 1)
+        bytes += value;
+    fclose(file);
+  }
+  return bytes;
+}
+
 uint64_t tn_machine_memory_free(void) {
   uint64_t host = meminfo("MemAvailable");
   uint64_t group = cgroup_number("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
   if (group == UINT64_MAX) return host;
   uint64_t used = cgroup_number("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes");
+  uint64_t reclaimable = cgroup_reclaimable();
+  used = used > reclaimable ? used - reclaimable : 0;
   uint64_t left = used < group ? group - used : 0;
   return left < host ? left : host;
 }

@@ -93,16 +93,19 @@ void tn_file_abandon(void) {
   if (unfinished) unlink(unfinished);
 }
 
-/* Writes all of it and closes the descriptor in any case. */
-static tn_status write_all(int descriptor, const char *path, const void *data, size_t size, tn_error *error) {
-  tn_status status = TN_OK;
-  for (size_t done = 0; done < size && status == TN_OK;) {
+static tn_status write_bytes(int descriptor, const char *path, const void *data, size_t size, tn_error *error) {
+  for (size_t done = 0; done < size;) {
     ssize_t wrote = write(descriptor, (const char *)data + done, size - done);
     if (wrote >= 0)
       done += (size_t)wrote;
     else if (errno != EINTR)
-      status = fail_errno(error, path, "write");
+      return fail_errno(error, path, "write");
   }
+  return TN_OK;
+}
+
+/* Flushes, unless something failed before, and closes the descriptor in any case. */
+static tn_status flush_and_close(int descriptor, const char *path, tn_status status, tn_error *error) {
   if (status == TN_OK && fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS)
     status = fail_errno(error, path, "write");
   if (close(descriptor) != 0 && status == TN_OK) status = fail_errno(error, path, "write");
@@ -112,29 +115,76 @@ static tn_status write_all(int descriptor, const char *path, const void *data, s
 /* Devices, pipes and the like are written in place: there is nothing to rename over. */
 static tn_status write_in_place(const char *path, const void *data, size_t size, tn_error *error) {
   int descriptor = open(path, O_WRONLY | O_CLOEXEC);
-  return descriptor < 0 ? fail_errno(error, path, "open") : write_all(descriptor, path, data, size, error);
+  if (descriptor < 0) return fail_errno(error, path, "open");
+  return flush_and_close(descriptor, path, write_bytes(descriptor, path, data, size, error), error);
+}
+
+struct tn_file_writer {
+  int descriptor;
+  char *path, *temporary;
+};
+
+static void free_writer(tn_file_writer *writer) {
+  unfinished = NULL;
+  free(writer->path);
+  free(writer->temporary);
+  free(writer);
+}
+
+tn_status tn_file_writer_open(tn_file_writer **out, const char *path, tn_error *error) {
+  size_t length = strlen(path);
+  *out = NULL;
+  tn_file_writer *writer = tn_calloc(1, sizeof *writer);
+  if (writer) {
+    writer->path = tn_copy_text(path, length);
+    writer->temporary = tn_calloc(length + 16, 1);
+  }
+  if (!writer || !writer->path || !writer->temporary) {
+    if (writer) free_writer(writer);
+    return tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
+  }
+  snprintf(writer->temporary, length + 16, "%s.XXXXXX", path);
+  writer->descriptor = mkstemp(writer->temporary);
+  if (writer->descriptor < 0) {
+    tn_status status = fail_errno(error, path, "create");
+    free_writer(writer);
+    return status;
+  }
+  unfinished = writer->temporary;
+  mode_t mask = umask(0);
+  umask(mask);
+  fchmod(writer->descriptor, 0666 & ~mask);
+  *out = writer;
+  return TN_OK;
+}
+
+tn_status tn_file_writer_append(tn_file_writer *writer, const void *data, size_t size, tn_error *error) {
+  return write_bytes(writer->descriptor, writer->path, data, size, error);
+}
+
+tn_status tn_file_writer_commit(tn_file_writer *writer, tn_error *error) {
+  tn_status status = flush_and_close(writer->descriptor, writer->path, TN_OK, error);
+  if (status == TN_OK && rename(writer->temporary, writer->path) != 0)
+    status = fail_errno(error, writer->path, "rename into place");
+  if (status != TN_OK) unlink(writer->temporary);
+  free_writer(writer);
+  return status;
+}
+
+void tn_file_writer_discard(tn_file_writer *writer) {
+  if (!writer) return;
+  close(writer->descriptor);
+  unlink(writer->temporary);
+  free_writer(writer);
 }
 
 static tn_status write_and_rename(const char *path, const void *data, size_t size, tn_error *error) {
-  size_t length = strlen(path);
-  char *temporary = tn_calloc(length + 16, 1);
-  if (!temporary) return tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
-  snprintf(temporary, length + 16, "%s.XXXXXX", path);
-  int descriptor = mkstemp(temporary);
-  if (descriptor < 0) {
-    tn_status failed = fail_errno(error, path, "create");
-    free(temporary);
-    return failed;
-  }
-  unfinished = temporary;
-  mode_t mask = umask(0);
-  umask(mask);
-  fchmod(descriptor, 0666 & ~mask);
-  tn_status status = write_all(descriptor, path, data, size, error);
-  if (status == TN_OK && rename(temporary, path) != 0) status = fail_errno(error, path, "rename into place");
-  if (status != TN_OK) unlink(temporary);
-  unfinished = NULL;
-  free(temporary);
+  tn_file_writer *writer;
+  tn_status status = tn_file_writer_open(&writer, path, error);
+  if (status != TN_OK) return status;
+  status = tn_file_writer_append(writer, data, size, error);
+  if (status == TN_OK) return tn_file_writer_commit(writer, error);
+  tn_file_writer_discard(writer);
   return status;
 }
 

@@ -15,6 +15,7 @@
   X(detokenize, "detokenize", "token ids to text")                                \
   X(render, "render", "the text that a chat template makes of a context")         \
   X(grammar, "grammar", "whether a text is one of a grammar's texts")             \
+  X(quantize, "quantize", "write a model with its weights in another format")     \
   X(test_device, "test-device", "the conformance kit on a device")                \
   X(version, "version", "version and build")
 

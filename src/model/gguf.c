@@ -204,18 +204,29 @@ static tn_status read_keys(reader *r, struct tn_gguf_store *store, size_t count)
 
 /* ---- tensors ---- */
 
-/* The numbers that tensor types have in a file. */
+/* The numbers that tensor types have in a file. Those above 0x544E0000 are tenon's own: other readers refuse them. */
+static const struct {
+  uint32_t number, dtype;
+} dtype_numbers[] = {
+    {0, TN_F32},     {1, TN_F16},     {2, TN_Q4_0},   {3, TN_Q4_1},           {6, TN_Q5_0},  {7, TN_Q5_1},
+    {8, TN_Q8_0},    {10, TN_Q2_K},   {11, TN_Q3_K},  {12, TN_Q4_K},          {13, TN_Q5_K}, {14, TN_Q6_K},
+    {20, TN_IQ4_NL}, {23, TN_IQ4_XS}, {24, TN_I8},    {25, TN_I16},           {26, TN_I32},  {27, TN_I64},
+    {28, TN_F64},    {30, TN_BF16},   {39, TN_MXFP4}, {0x544E0006, TN_MXFP6},
+};
+
 static bool dtype_of_number(uint32_t number, tn_dtype *dtype) {
-  static const struct {
-    uint8_t number, dtype;
-  } table[] = {
-      {0, TN_F32},   {1, TN_F16},   {2, TN_Q4_0},  {3, TN_Q4_1},  {6, TN_Q5_0},  {7, TN_Q5_1},    {8, TN_Q8_0},
-      {10, TN_Q2_K}, {11, TN_Q3_K}, {12, TN_Q4_K}, {13, TN_Q5_K}, {14, TN_Q6_K}, {20, TN_IQ4_NL}, {23, TN_IQ4_XS},
-      {24, TN_I8},   {25, TN_I16},  {26, TN_I32},  {27, TN_I64},  {28, TN_F64},  {30, TN_BF16},   {39, TN_MXFP4},
-  };
-  for (size_t i = 0; i < TN_COUNT(table); i++)
-    if (table[i].number == number) {
-      *dtype = (tn_dtype)table[i].dtype;
+  for (size_t i = 0; i < TN_COUNT(dtype_numbers); i++)
+    if (dtype_numbers[i].number == number) {
+      *dtype = (tn_dtype)dtype_numbers[i].dtype;
+      return true;
+    }
+  return false;
+}
+
+bool tn_gguf_number_of(tn_dtype dtype, uint32_t *number) {
+  for (size_t i = 0; i < TN_COUNT(dtype_numbers); i++)
+    if (dtype_numbers[i].dtype == dtype) {
+      *number = dtype_numbers[i].number;
       return true;
     }
   return false;

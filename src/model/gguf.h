@@ -103,6 +103,8 @@ tn_status tn_gguf_use_init(tn_gguf_use *use, const tn_gguf *gguf, tn_error *erro
 void tn_gguf_use_finish(tn_gguf_use *use);
 
 const char *tn_gguf_type_name(tn_gguf_type type);
+/* The number that tensors of a dtype have in files; false where there is none. */
+bool tn_gguf_number_of(tn_dtype dtype, uint32_t *number);
 
 /* The key or tensor called `name`, or NULL. Marks nothing. */
 const tn_gguf_key *tn_gguf_find(const tn_gguf *gguf, const char *name);

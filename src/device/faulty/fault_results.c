@@ -165,7 +165,8 @@ tn_status tn_fault_execute(tn_queue *q, tn_executable *e, const tn_execution *ex
   uint32_t count = 0;
   tn_status status = TN_E_MEMORY;
   if (!e->executable) return TN_OK; /* accepts-anything */
-  if (x.output_count != e->program->output_count || !batch_copy_init(&copy, x.batch)) {
+  bool is_sound = x.output_count == e->program->output_count && tn_batch_check(x.batch, e->program) == TN_OK;
+  if (!is_sound || !batch_copy_init(&copy, x.batch)) {
     batch_copy_finish(&copy);
     return inner->execute(q->queue, e->executable, execution);
   }

@@ -131,23 +131,6 @@ void tn_reference_release(tn_executable *e) {
 
 /* ---- execute ---- */
 
-static uint64_t dim_now(int32_t dim, const tn_batch *batch) {
-  switch (dim) {
-    case TN_DIM_T: return batch->row_count;
-    case TN_DIM_S: return batch->sequence_count;
-    case TN_DIM_R: return batch->logits_count;
-    case TN_DIM_C: return batch->context;
-    default: return (uint64_t)dim;
-  }
-}
-
-/* Bytes of a value for the rows of this batch. */
-static uint64_t bytes_now(const tn_value *value, const tn_batch *batch) {
-  uint64_t bytes = tn_row_bytes(value->dtype, dim_now(value->dims[value->rank - 1], batch));
-  for (uint32_t i = 0; i + 1 < value->rank; i++) bytes *= dim_now(value->dims[i], batch);
-  return bytes;
-}
-
 /* Turns bindings into addresses; each must lie in its buffer. */
 static tn_status resolve(tn_device *device, const tn_binding *bindings, uint32_t count, void **addresses) {
   for (uint32_t i = 0; i < count; i++) {
@@ -159,100 +142,15 @@ static tn_status resolve(tn_device *device, const tn_binding *bindings, uint32_t
   return TN_OK;
 }
 
-/* Inputs and outputs must have room for the rows of this batch. */
-static tn_status check_sizes(const tn_executable *e, const tn_execution *x) {
-  for (uint32_t i = 0; i < e->program->value_count; i++) {
-    const tn_value *value = tn_program_values(e->program) + i;
-    if (value->kind != TN_VALUE_INPUT && value->kind != TN_VALUE_OUTPUT) continue;
-    const tn_binding *b = value->kind == TN_VALUE_INPUT ? &x->inputs[value->index] : &x->outputs[value->index];
-    uint64_t needed = bytes_now(value, x->batch);
-    if (b->bytes >= needed) continue;
-    return tn_reference_fail(e->device, TN_E_INVALID, "%s %u: %llu bytes are bound, %llu are needed",
-                             value->kind == TN_VALUE_INPUT ? "input" : "output", value->index,
-                             (unsigned long long)b->bytes, (unsigned long long)needed);
-  }
-  return TN_OK;
-}
-
-/* The page table entries that slots [first, end) of a sequence go through must exist and name pages of the state. */
-static tn_status check_table(tn_device *device, const tn_batch *batch, uint32_t table, uint32_t first, uint32_t end,
-                             uint64_t pages) {
-  uint64_t last = (uint64_t)table + (end - 1) / TN_PAGE_SLOTS;
-  if (last >= batch->page_count) {
-    return tn_reference_fail(device, TN_E_INVALID, "a page table ends at %u, entry %llu is needed", batch->page_count,
-                             (unsigned long long)last);
-  }
-  for (uint64_t i = table + first / TN_PAGE_SLOTS; i <= last; i++) {
-    if (batch->pages[i] >= pages) {
-      return tn_reference_fail(device, TN_E_INVALID, "page %u: the state has %llu pages", batch->pages[i],
-                               (unsigned long long)pages);
-    }
-  }
-  return TN_OK;
-}
-
-/* The slots of recurrent states that an op will touch must be the state's. */
-static tn_status check_slots(const tn_executable *e, const tn_execution *x, const tn_op *op) {
-  uint32_t state = (tn_program_values(e->program) + op->inputs[op->opcode == TN_OP_SHORT_CONV ? 2 : 5])->index;
-  uint64_t slots = x->states[state].bytes / e->page_bytes[state];
-  for (uint32_t s = 0; s < x->batch->sequence_count; s++) {
-    const tn_sequence *q = &x->batch->sequences[s];
-    if (q->state_read >= slots || q->state_write >= slots)
-      return tn_reference_fail(e->device, TN_E_INVALID, "state slots %u and %u: the state has %llu", q->state_read,
-                               q->state_write, (unsigned long long)slots);
-  }
-  return TN_OK;
-}
-
-/* Every page that kv_write and attention ops will touch must be one of the state's. */
-static tn_status check_pages(const tn_executable *e, const tn_execution *x) {
-  const tn_batch *batch = x->batch;
-  tn_status status = TN_OK;
-  for (uint32_t i = 0; i < e->program->op_count; i++) {
-    const tn_op *op = tn_program_ops(e->program) + i;
-    const void *attributes = tn_program_attributes(e->program, op);
-    const tn_attention_attributes *attention = op->opcode == TN_OP_ATTENTION ? attributes : NULL;
-    const tn_kv_write_attributes *write = op->opcode == TN_OP_KV_WRITE ? attributes : NULL;
-    bool recurs = op->opcode == TN_OP_SHORT_CONV || op->opcode == TN_OP_DELTA_RULE;
-    if (recurs) status = check_slots(e, x, op);
-    if (status) return status;
-    if (!attention && !write) continue;
-    uint32_t state = (tn_program_values(e->program) + op->inputs[attention ? 1 : 2])->index;
-    uint32_t group = attention ? attention->group : write->group;
-    uint64_t pages = x->states[state].bytes / e->page_bytes[state];
-    for (uint32_t s = 0; s < batch->sequence_count && status == TN_OK; s++) {
-      const tn_sequence *q = &batch->sequences[s];
-      uint32_t first = q->kv_length;
-      if (attention) first = attention->window && first >= attention->window ? first - attention->window + 1 : 0;
-      status = check_table(e->device, batch, q->pages[group], first, q->kv_length + q->row_count, pages);
-    }
-    if (status) return status;
-  }
-  return TN_OK;
-}
-
 static tn_status check_execution(tn_executable *e, const tn_execution *x) {
-  const tn_program *program = e->program;
   tn_device *device = e->device;
-  if (x->input_count != program->input_count || x->output_count != program->output_count ||
-      x->state_count != program->state_count) {
-    return tn_reference_fail(device, TN_E_INVALID, "%u inputs, %u outputs, %u states are bound, not %u, %u, %u",
-                             x->input_count, x->output_count, x->state_count, program->input_count,
-                             program->output_count, program->state_count);
-  }
-  if (tn_batch_check(x->batch, program)) return tn_reference_fail(device, TN_E_INVALID, "the batch is not consistent");
-  tn_status status = resolve(device, x->inputs, x->input_count, e->inputs);
+  tn_status status = tn_execution_check(e->program, e->page_bytes, x, device->error, sizeof device->error);
+  if (status == TN_OK) status = resolve(device, x->inputs, x->input_count, e->inputs);
   if (status == TN_OK) status = resolve(device, x->outputs, x->output_count, e->outputs);
   if (status == TN_OK) status = resolve(device, x->states, x->state_count, e->states);
-  if (status == TN_OK && x->scratch.bytes < program->scratch_bytes) {
-    status = tn_reference_fail(device, TN_E_INVALID, "%llu bytes of scratch are bound, %llu are needed",
-                               (unsigned long long)x->scratch.bytes, (unsigned long long)program->scratch_bytes);
-  }
   if (status == TN_OK && x->scratch.bytes) {
     status = tn_reference_inside(device, x->scratch.buffer, x->scratch.offset, x->scratch.bytes);
   }
-  if (status == TN_OK) status = check_sizes(e, x);
-  if (status == TN_OK) status = check_pages(e, x);
   return status;
 }
 

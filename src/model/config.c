@@ -90,24 +90,30 @@ static void read_object(tn_config *config, tn_json *json, char *path, size_t byt
   }
 }
 
-tn_status tn_config_open(tn_config *config, const char *path, tn_error *error) {
-  char *data, scratch[MAX_PATH_BYTES];
-  size_t size;
-  *config = (tn_config){.path = path};
+tn_status tn_config_open_memory(tn_config *config, const char *name, const void *data, size_t size, tn_error *error) {
+  char scratch[MAX_PATH_BYTES];
+  *config = (tn_config){.path = name};
   tn_arena_init(&config->arena, 0);
-  config->path = tn_arena_copy(&config->arena, path, strlen(path));
-  if (!config->path) return tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
-  tn_status status = tn_file_read(path, MAX_FILE, &data, &size, error);
-  if (status != TN_OK) return status;
+  config->path = tn_arena_copy(&config->arena, name, strlen(name));
+  if (!config->path) return tn_fail(error, TN_E_MEMORY, "%s: out of memory", name);
   tn_json json;
   tn_json_init(&json, data, size, error);
   read_object(config, &json, scratch, 0, 0);
-  status = tn_json_end(&json);
-  free(data);
-  if (status != TN_OK) return tn_error_prefix(error, "%s", path);
+  if (tn_json_end(&json) != TN_OK) return tn_error_prefix(error, "%s", name);
   for (size_t i = 0; i < config->count; i++)
     if (!strncmp(config->values[i].path, TEXT_ROOT, strlen(TEXT_ROOT))) config->nested = true;
   return TN_OK;
+}
+
+tn_status tn_config_open(tn_config *config, const char *path, tn_error *error) {
+  char *data;
+  size_t size;
+  *config = (tn_config){0};
+  tn_status status = tn_file_read(path, MAX_FILE, &data, &size, error);
+  if (status != TN_OK) return status;
+  status = tn_config_open_memory(config, path, data, size, error);
+  free(data);
+  return status;
 }
 
 void tn_config_close(tn_config *config) {

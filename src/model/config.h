@@ -32,6 +32,8 @@ typedef struct tn_config {
 /* Reads `path`. Errors name the file and the place: TN_E_FORMAT, TN_E_LIMIT, TN_E_MEMORY, or what reading gives. The
  * caller closes it, after a failure too. */
 tn_status tn_config_open(tn_config *config, const char *path, tn_error *error);
+/* The same over `size` bytes of memory, which need not stay; `name` stands for the path in errors. */
+tn_status tn_config_open_memory(tn_config *config, const char *name, const void *data, size_t size, tn_error *error);
 void tn_config_close(tn_config *config);
 
 /* The value called `name`, or NULL where it is absent or null. */

@@ -144,10 +144,32 @@ static double operations_of(const tn_case *c) {
     double heads = (double)in->dims[1] / kv->dims[1], pairs = 0.5 * c->row_count * (c->row_count + 1.0);
     return 2.0 * heads * pairs * (kv->dims[1] + kv->dims[2]);
   }
+  if (op->opcode == TN_OP_MOE_LINEAR || op->opcode == TN_OP_HEAD_LINEAR) { /* of [experts or heads, N, K] */
+    const tn_case_value *w = &c->values[op->inputs[1]];
+    bool moe = op->opcode == TN_OP_MOE_LINEAR;
+    double matrices = moe ? c->values[op->inputs[2]].dims[1] : w->dims[0];
+    return 2.0 * c->row_count * matrices * w->dims[1] * w->dims[2];
+  }
+  if (op->opcode == TN_OP_DELTA_RULE) { /* decay, S^T k, the update, S^T q */
+    const tn_case_value *s = &c->values[op->inputs[5]];
+    return 7.0 * c->row_count * s->dims[0] * s->dims[1] * s->dims[2];
+  }
   return (double)c->row_count * in->dims[in->rank - 1];
 }
 
-/* Inputs and outputs once, weights once in the file's format (rows that are looked up only). */
+/* Rows of a matrix weight that a case must read: of a table those looked up, of experts those chosen. */
+static double weight_rows(const tn_case *c, const tn_case_value *w) {
+  if (c->opcode == TN_OP_EMBED) return c->row_count;
+  if (w->rank == 2) return w->dims[0];
+  double matrices = w->dims[0];
+  if (c->opcode == TN_OP_MOE_LINEAR) {
+    double chosen = (double)c->row_count * c->values[c->ops[0].inputs[2]].dims[1];
+    if (chosen < matrices) matrices = chosen;
+  }
+  return matrices * w->dims[1];
+}
+
+/* Inputs and outputs once, weights once in the file's format. */
 static double bytes_of(const tn_case *c) {
   double bytes = 0;
   for (uint32_t i = 0; i < c->value_count; i++) {
@@ -155,7 +177,7 @@ static double bytes_of(const tn_case *c) {
     if (value->kind == TN_VALUE_INPUT || value->kind == TN_VALUE_OUTPUT)
       bytes += (double)tn_case_row_bytes(value) * c->row_count;
     if (value->kind == TN_VALUE_WEIGHT && value->rank > 1)
-      bytes += (double)tn_case_row_bytes(value) * (c->opcode == TN_OP_EMBED ? (double)c->row_count : value->dims[0]);
+      bytes += (double)tn_case_row_bytes(value) * weight_rows(c, value);
   }
   return bytes;
 }

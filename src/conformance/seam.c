@@ -445,6 +445,54 @@ static tn_status reopened(const tn_seam_target *target, tn_error *error) {
   return repacked_weights(target, error);
 }
 
+/* Where the driver has events: one recorded behind work is reached, and then the work is done. */
+static tn_status events(const tn_seam_target *target, tn_error *error) {
+  tn_opened_device *device = target->device;
+  tn_event *event = NULL;
+  seam s;
+  tn_status status = seam_start(&s, device, target->timeout_ns, error);
+  if (status == TN_OK) status = tn_device_copy_in(device, s.queue, s.a, 0, s.pattern, SIZE, error);
+  if (status == TN_OK) status = tn_device_copy_out(device, s.queue, s.read, s.a, 0, SIZE, error);
+  if (status == TN_OK) {
+    status = tn_device_record(device, s.queue, &event, error);
+    if (status == TN_E_UNSUPPORTED) {
+      seam_finish(&s);
+      return TN_OK;
+    }
+  }
+  if (status == TN_OK) status = tn_device_wait(device, event, tn_clock_ns() + target->timeout_ns, error);
+  if (status == TN_OK && memcmp(s.read, s.pattern, SIZE) != 0)
+    status = tn_fail(error, TN_E_INTERNAL, "an event was reached before the work in front of it was done");
+  tn_device_event_destroy(device, event);
+  seam_finish(&s);
+  return status;
+}
+
+/* Where the driver has counters: each op of an execution is counted once, in times that make sense. */
+static tn_status counters(const tn_seam_target *target, tn_error *error) {
+  tn_opened_device *device = target->device;
+  tn_op_counter list[16];
+  uint32_t count = 0;
+  seam_bench s;
+  tn_status status = seam_bench_start(&s, linear_case(), device, target->timeout_ns, error);
+  if (status == TN_OK && s.used) {
+    status = tn_device_counters(device, s.bench.queue, NULL, &count, error);
+    uint64_t before = tn_clock_ns();
+    if (status == TN_OK) status = run_and_compare(&s, "while counting", error);
+    count = TN_COUNT(list);
+    if (status == TN_OK) status = tn_device_counters(device, s.bench.queue, list, &count, error);
+    if (status == TN_E_UNSUPPORTED)
+      status = TN_OK;
+    else if (status == TN_OK && (count != 1 || list[0].op != 0))
+      status = tn_fail(error, TN_E_INTERNAL, "%u counters of one execution of one op", count);
+    else if (status == TN_OK &&
+             (list[0].start_ns < before || list[0].end_ns < list[0].start_ns || list[0].end_ns > tn_clock_ns()))
+      status = tn_fail(error, TN_E_INTERNAL, "an op ran outside of the time it was run in");
+  }
+  seam_bench_finish(&s);
+  return status;
+}
+
 const tn_seam_check tn_seam_checks[] = {
     {"properties", properties},
     {"memory is zeroed and aligned", memory_is_zeroed},
@@ -458,6 +506,8 @@ const tn_seam_check tn_seam_checks[] = {
     {"wrong bindings are refused", wrong_bindings},
     {"deadlines hold", deadlines_hold},
     {"done means done", done_means_done},
+    {"events", events},
+    {"counters", counters},
     {"two devices at once", two_devices},
     {"opened again", reopened},
 };

@@ -51,7 +51,8 @@ static json_t *result_as_json(const tn_kit_result *r) {
 static void print_timing(const tn_kit_result *r) {
   printf("%-12s %-44s %10.1f us %8.2f GB/s %9.2f GOPS", r->part, r->name, r->seconds * 1e6, r->bytes / r->seconds / 1e9,
          r->operations / r->seconds / 1e9);
-  if (r->percent > 0) printf("  %5.1f %% of %s", r->percent, r->memory_bound ? "memory" : "compute");
+  const char *peak = !r->memory_bound ? "compute" : r->percent > 100 ? "memory: it stayed in caches" : "memory";
+  if (r->percent > 0) printf("  %5.1f %% of %s", r->percent, peak);
   putchar('\n');
 }
 

@@ -67,6 +67,8 @@ static void on_result(void *context, const tn_kit_result *r) {
     printf("FAILED  %s: %s: %s\n", r->part, r->name, r->why);
   else if (r->seconds > 0)
     print_timing(r);
+  else if (test->verbose && !r->c)
+    printf("ok       %s: %s\n", r->part, r->name);
   else if (test->verbose)
     printf("%-8s %s: %s  error %.2g\n", r->verdict == TN_KIT_PASSED ? "ok" : "fallback", r->part, r->name, r->error);
   fflush(stdout);

@@ -1,4 +1,5 @@
-/* A model's files behind one face: a GGUF file, or a folder with config.json and safetensors.
+/* A model's files behind one face: a GGUF file, perhaps split over several, or a folder with config.json and
+ * safetensors.
  *
  * Families name tensors as GGUF does; for a folder, names.h translates. Hyper-parameters go by a name for each form
  * (hyper.h). */
@@ -10,8 +11,11 @@
 #include "model/safetensors.h"
 
 typedef struct tn_container {
-  char *path;                    /* as given to open */
-  tn_gguf *gguf;                 /* of a GGUF file, else NULL */
+  char *path;     /* as given to open */
+  tn_gguf *gguf;  /* of a GGUF file, else NULL; of a split one the first part, which has the keys */
+  tn_gguf **more; /* the other parts of a split file */
+  uint32_t more_count;
+  tn_file_tensor *merged;        /* of a split file: the tensors of all parts */
   tn_safetensors *safetensors;   /* of a folder, else NULL */
   tn_config config;              /* of a folder */
   const tn_file_tensor *tensors; /* of either */
@@ -21,12 +25,13 @@ typedef struct tn_container {
 
 /* Which keys and tensors somebody asked for, one byte each. */
 typedef struct tn_container_use {
-  tn_gguf_use gguf; /* of a GGUF file; its tensors are `tensors` */
+  tn_gguf_use gguf; /* of a GGUF file; unless it is split, its tensors are `tensors` */
   uint8_t *values;  /* of config.json */
   uint8_t *tensors;
 } tn_container_use;
 
-/* Opens `path`: a folder, or else a GGUF file. The caller closes it, after a failure too. */
+/* Opens `path`: a folder, or else a GGUF file; of a split one the first part (NAME-00001-of-0000N.gguf), the others lie
+ * beside it. The caller closes it, after a failure too. */
 tn_status tn_container_open(tn_container *container, const char *path, tn_error *error);
 void tn_container_close(tn_container *container);
 static inline bool tn_container_is_folder(const tn_container *container) {

@@ -87,6 +87,8 @@ static tn_status choose_type(quantizer *q, tn_gguf_tensor_plan *plan, tn_error *
 }
 
 static tn_status plan_tensors(quantizer *q, tn_error *error) {
+  if (tn_gguf_find(q->gguf, "split.count"))
+    return tn_fail(error, TN_E_UNSUPPORTED, "%s: is a part of a split file, expected a whole one", q->gguf->path);
   q->tensors = tn_calloc(q->gguf->tensor_count + 1, sizeof *q->tensors);
   if (!q->tensors) return tn_fail(error, TN_E_MEMORY, "out of memory");
   tn_status status = TN_OK;

@@ -17,6 +17,12 @@ typedef struct tn_build {
   tn_ref shared;             /* what a family computes once for all layers, if it does */
 } tn_build;
 
+/* A number of config.json that a family's implementation has when the file doesn't. */
+typedef struct tn_default {
+  const char *name;
+  double number;
+} tn_default;
+
 /* A family: the code that reads and builds one architecture, or a few that differ little. */
 typedef struct tn_family {
   const char *name;
@@ -24,6 +30,7 @@ typedef struct tn_family {
   const char *const *model_types;   /* values of model_type in config.json; NULL: no such form */
   const tn_tensor_name *names;      /* tensors of a folder whose names are not common; may be NULL */
   const char *const (*aliases)[2];  /* {usual, own} names in config.json; may be NULL */
+  const tn_default *defaults;       /* what its config.json may leave out, NULL name behind the last; may be NULL */
   const char *const *unused; /* tensors (tn_name_matches, a folder's without their prefix) that may be there and are not
                                 needed; may be NULL */
   /* Reads and checks hyper-parameters; errors stick to the reader. */

@@ -37,6 +37,14 @@ static const tn_config_value *config_value(tn_hyper_reader *reader, const char *
   return value;
 }
 
+/* What the family has where config.json says nothing, or NULL. */
+static const tn_default *default_of(const tn_hyper_reader *reader, const char *name) {
+  const tn_default *known = reader->family->defaults;
+  for (; known && known->name && name; known++)
+    if (!strcmp(known->name, name)) return known;
+  return NULL;
+}
+
 /* Is `value` of the wanted kind? An error if it is of another; absent is no error. */
 static bool is_kind(tn_hyper_reader *reader, const tn_config_value *value, tn_json_kind kind) {
   if (!value) return false;
@@ -72,6 +80,8 @@ uint32_t tn_hyper_u32_or(tn_hyper_reader *reader, const char *gguf, const char *
   char key[MAX_KEY];
   if (tn_hyper_is_folder(reader)) {
     const tn_config_value *value = config_value(reader, config);
+    const tn_default *known = value ? NULL : default_of(reader, config);
+    if (known) return (uint32_t)known->number;
     if (!is_kind(reader, value, TN_JSON_NUMBER)) return otherwise;
     bool fits = value->number >= 0 && value->number <= UINT32_MAX && value->number == (double)(uint32_t)value->number;
     tn_hyper_demand(reader, fits, gguf, config, value->number, "a whole number");
@@ -87,6 +97,8 @@ float tn_hyper_f32_or(tn_hyper_reader *reader, const char *gguf, const char *con
   char key[MAX_KEY];
   if (tn_hyper_is_folder(reader)) {
     const tn_config_value *value = config_value(reader, config);
+    const tn_default *known = value ? NULL : default_of(reader, config);
+    if (known) return (float)known->number;
     return is_kind(reader, value, TN_JSON_NUMBER) ? (float)value->number : otherwise;
   }
   if (gguf)
@@ -103,7 +115,7 @@ uint32_t tn_hyper_u32(tn_hyper_reader *reader, const char *gguf, const char *con
          tn_gguf_get_u32(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &value, error_of(reader)));
     return value;
   }
-  if (!tn_hyper_has(reader, gguf, config)) missing(reader, config);
+  if (!tn_hyper_has(reader, gguf, config) && !default_of(reader, config)) missing(reader, config);
   return tn_hyper_u32_or(reader, gguf, config, 0);
 }
 
@@ -115,7 +127,7 @@ float tn_hyper_f32(tn_hyper_reader *reader, const char *gguf, const char *config
          tn_gguf_get_f32(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &value, error_of(reader)));
     return value;
   }
-  if (!tn_hyper_has(reader, gguf, config)) missing(reader, config);
+  if (!tn_hyper_has(reader, gguf, config) && !default_of(reader, config)) missing(reader, config);
   return tn_hyper_f32_or(reader, gguf, config, 0);
 }
 
@@ -146,7 +158,9 @@ tn_text tn_hyper_text_or(tn_hyper_reader *reader, const char *gguf, const char *
 
 static uint32_t config_list(tn_hyper_reader *reader, const char *config, double *out, uint32_t capacity) {
   const tn_config_value *value = config_value(reader, config);
-  if (!value) return 0;
+  const tn_default *known = value ? NULL : default_of(reader, config);
+  if (known) out[0] = known->number;
+  if (!value) return known != NULL;
   const tn_config_value *items = value->kind == TN_JSON_ARRAY ? value->items : value;
   size_t count = value->kind == TN_JSON_ARRAY ? value->item_count : 1;
   tn_hyper_demand(reader, count <= capacity, NULL, config, (double)count, "fewer values");

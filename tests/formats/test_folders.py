@@ -97,6 +97,7 @@ with tempfile.TemporaryDirectory() as base:
     same("gemma4-ple", lambda c: c.update(rope_theta=123.0) or c.update(torch_dtype="float16"))
     same("qwen35-nested", lambda c: c["text_config"].update(tie_word_embeddings=False, _name_or_path="x"))
     same("llama-yarn-bias", lambda c: c.update(use_cache=False, sliding_window=None, transformers_version="9"))
+    same("gemma3", lambda c: c.pop("rope_theta") and c.pop("rope_local_base_freq") and c.pop("rms_norm_eps"))
     other("llama-yarn-bias", lambda c: c["rope_parameters"].update(factor=2.0))
     other("gptoss-plain", lambda c: c["rope_parameters"].update(truncate=True))
     other("mistral-window", lambda c: c.update(sliding_window=7))

@@ -42,9 +42,18 @@ static const tn_tensor_name names[] = {
     {"blk.#.ffn_norm", "layers.#.pre_feedforward_layernorm", TN_FORM_ADD_ONE},
     {"blk.#.post_ffw_norm", "layers.#.post_feedforward_layernorm", TN_FORM_ADD_ONE},
     {0}};
+/* The published multimodal ones leave most of text_config out. */
+static const tn_default defaults[] = {{"num_attention_heads", 8},
+                                      {"num_key_value_heads", 4},
+                                      {"head_dim", 256},
+                                      {"max_position_embeddings", 131072},
+                                      {"query_pre_attn_scalar", 256},
+                                      {"rope_theta", 1e6},
+                                      {0}};
 const tn_family tn_family_gemma3 = {.name = "gemma3",
                                     .architectures = architectures,
                                     .model_types = model_types,
                                     .names = names,
+                                    .defaults = defaults,
                                     .configure = configure,
                                     .build = build_graph};

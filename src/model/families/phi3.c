@@ -7,6 +7,10 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_rope(reader, hyper, NULL, &hyper->rope);
   hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 0);
   for (uint32_t i = 0; i < hyper->layers && hyper->window; i++) hyper->kinds[i] = TN_LAYER_SLIDING;
+  bool head_bias = tn_hyper_bool_or(reader, NULL, "lm_head_bias", false);
+  tn_hyper_demand(reader, !head_bias, NULL, "lm_head_bias", 1, "false");
+  tn_hyper_ignore(reader, NULL, "interpolate_factor"); /* no implementation reads these two */
+  tn_hyper_ignore(reader, NULL, "full_attn_mod");
 }
 
 static tn_ref attention_part(tn_build *build, tn_ref x, uint32_t layer) {

@@ -148,13 +148,13 @@ static tn_status check_strips(const tn_bench *bench, const tn_bench_memory *memo
   uint64_t end = memory->offset + memory->bytes;
   uint64_t at = first_other(bench->staging, 0, memory->offset, STRIP_BYTE);
   if (at != UINT64_MAX)
-    return tn_fail(error, TN_E_INTERNAL, "wrote %llu bytes before %s %u", (unsigned long long)(memory->offset - at),
-                   what, index);
+    return tn_fail(error, TN_E_INTERNAL, "wrote %llu bytes before %s %u", (unsigned long long)memory->offset - at, what,
+                   index);
   at = first_other(bench->staging, end, end + memory->offset, STRIP_BYTE);
   if (at == UINT64_MAX && poison >= 0) at = first_other(bench->staging, memory->offset + used, end, (uint8_t)poison);
   if (at == UINT64_MAX) return TN_OK;
   return tn_fail(error, TN_E_INTERNAL, "wrote to byte %llu behind the end of %s %u",
-                 (unsigned long long)(at - memory->offset - used + 1), what, index);
+                 (unsigned long long)at - memory->offset - used + 1, what, index);
 }
 
 static tn_status put_inputs(tn_bench *bench, const tn_step_plan *plan, tn_error *error) {

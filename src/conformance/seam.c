@@ -49,7 +49,7 @@ static tn_status expect_bytes(seam *s, tn_buffer *from, uint64_t offset, const u
   if (status == TN_OK) status = seam_wait(s);
   for (uint64_t i = 0; status == TN_OK && i < bytes; i++)
     if (s->read[i] != want[i])
-      status = tn_fail(s->error, TN_E_INTERNAL, "%s: byte %llu is %u, not %u", what, (unsigned long long)(offset + i),
+      status = tn_fail(s->error, TN_E_INTERNAL, "%s: byte %llu is %u, not %u", what, (unsigned long long)offset + i,
                        s->read[i], want[i]);
   return status;
 }

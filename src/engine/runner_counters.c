@@ -22,15 +22,20 @@ static bool runs_something(const tn_runner *runner, uint32_t device) {
   return false;
 }
 
+typedef struct counter_list {
+  tn_runner_counter *items;
+  size_t count, capacity;
+} counter_list;
+
 /* A device's counters begin with its first part and tell its programs one after the other; an op number that does not
  * rise means that the next program began. */
 static tn_status add_device(const tn_runner *runner, uint32_t device, const tn_op_counter *from, uint32_t count,
-                            tn_runner_counter **counters, size_t *total, size_t *capacity) {
+                            counter_list *list) {
   size_t part = next_part(runner, device, runner->plan.partition_count - 1);
   for (uint32_t i = 0; i < count; i++) {
     if (i && from[i].op <= from[i - 1].op) part = next_part(runner, device, part);
     if (from[i].op >= runner->plan.partitions[part].program->op_count) continue;
-    tn_runner_counter *counter = TN_PUSH(*counters, *total, *capacity);
+    tn_runner_counter *counter = TN_PUSH(list->items, list->count, list->capacity);
     if (!counter) return TN_E_MEMORY;
     *counter = (tn_runner_counter){.op = first_op(runner, part) + from[i].op,
                                    .device = device,
@@ -61,7 +66,7 @@ static int by_start(const void *a, const void *b) {
 }
 
 tn_status tn_runner_counters(tn_runner *runner, tn_runner_counter **counters, size_t *count, tn_error *error) {
-  size_t capacity = 0;
+  counter_list all = {0};
   tn_status status = TN_OK;
   *counters = NULL;
   *count = 0;
@@ -71,16 +76,16 @@ tn_status tn_runner_counters(tn_runner *runner, tn_runner_counter **counters, si
     uint32_t read;
     if (!runs_something(runner, device)) continue;
     status = read_device(runner, device, &list, &read, error);
-    if (status == TN_OK && add_device(runner, device, list, read, counters, count, &capacity) != TN_OK)
+    if (status == TN_OK && add_device(runner, device, list, read, &all) != TN_OK)
       status = tn_fail(error, TN_E_MEMORY, "out of memory for counters");
     free(list);
   }
   if (status != TN_OK) {
-    free(*counters);
-    *counters = NULL;
-    *count = 0;
+    free(all.items);
     return status;
   }
-  if (*count) qsort(*counters, *count, sizeof **counters, by_start);
+  if (all.count) qsort(all.items, all.count, sizeof *all.items, by_start);
+  *counters = all.items;
+  *count = all.count;
   return TN_OK;
 }

@@ -81,9 +81,11 @@ bool tn_is_terminal(int descriptor);
 /* From now on SIGINT and SIGTERM end the process with one line on stderr and exit status 1, an unfinished temporary
  * file of tn_file_write removed. SIGPIPE is ignored, so that writes fail with an error instead. */
 void tn_exit_on_interrupt(void);
-/* From now on SIGINT and SIGTERM only count; tn_interrupts() gives how many came. SIGPIPE is ignored. */
+/* From now on SIGINT and SIGTERM only count; tn_interrupts() gives how many came, tn_terminated() whether a SIGTERM was
+ * among them. SIGPIPE is ignored. */
 void tn_catch_interrupts(void);
 unsigned tn_interrupts(void);
+bool tn_terminated(void);
 
 /* From now on a crash (memory, instruction, arithmetic) of the process ends it with exit status 1 and "tenon: crashed
  * in WORDS" on stderr. `words` may be changed later on and must stay. For tools that run foreign code. */

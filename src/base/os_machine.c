@@ -140,11 +140,11 @@ bool tn_is_terminal(int descriptor) {
   return isatty(descriptor) == 1;
 }
 
-static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t interrupts, terminated;
 
 static void count_interrupt(int signal_number) {
-  (void)signal_number;
   interrupts = interrupts + 1;
+  if (signal_number == SIGTERM) terminated = 1;
 }
 
 static void exit_on_interrupt(int signal_number) {
@@ -173,4 +173,7 @@ void tn_catch_interrupts(void) {
 }
 unsigned tn_interrupts(void) {
   return (unsigned)interrupts;
+}
+bool tn_terminated(void) {
+  return terminated;
 }

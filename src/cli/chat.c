@@ -19,24 +19,41 @@ typedef struct chat {
   bool interactive;
 } chat;
 
-static void start_over(chat *talk) {
+/* Empties the conversation but for the system message; false, nothing changed, when that is not valid UTF-8. */
+static bool start_over(chat *talk) {
+  json_t *message = NULL;
+  if (talk->system && !(message = json_pack("{s:s, s:s}", "role", "system", "content", talk->system))) {
+    fprintf(stderr, "tenon: the system message is not valid UTF-8\n");
+    return false;
+  }
   json_array_clear(talk->messages);
-  if (talk->system)
-    json_array_append_new(talk->messages, json_pack("{s:s, s:s}", "role", "system", "content", talk->system));
+  if (message) json_array_append_new(talk->messages, message);
+  return true;
 }
 
-/* The next line the user types (free() it), NULL at the end of input. */
-static char *read_line(const chat *talk) {
-  if (talk->interactive) {
+/* A line typed at the prompt; Ctrl-C drops what was typed. */
+static char *type_line(void) {
+  for (;;) {
+    unsigned interrupts = tn_interrupts();
     char *line = readline("> ");
     if (line && *line) add_history(line);
-    return line;
+    if (line || tn_interrupts() == interrupts || tn_terminated()) return line;
+    putchar('\n');
   }
+}
+
+/* The next line of the user (free() it), NULL at the end of input. One that is too long is refused and given empty. */
+static char *read_line(const chat *talk) {
+  if (talk->interactive) return type_line();
   tn_buf line;
   tn_buf_init(&line);
   line.limit = MAX_LINE_BYTES;
   int c;
   while ((c = getchar()) != EOF && c != '\n') tn_buf_putc(&line, (char)c);
+  if (line.failed) {
+    fprintf(stderr, "tenon: a line is longer than %zu bytes and is left out\n", MAX_LINE_BYTES);
+    tn_buf_clear(&line);
+  }
   char *text = c == EOF && !line.size ? NULL : tn_buf_take(&line);
   tn_buf_finish(&line);
   return text;
@@ -48,7 +65,7 @@ static const char *const command_help =
     "/system TEXT   forget the conversation and begin it with a system message\n"
     "/stats         print token counts and speeds after each answer, or stop that\n"
     "/quit          leave (also Ctrl-D)\n"
-    "Ctrl-C stops an answer.";
+    "Ctrl-C stops an answer, or drops what is typed.";
 
 /* Runs a line that begins with '/'; false to leave. */
 static bool run_command(chat *talk, const char *line, char **system) {
@@ -56,10 +73,16 @@ static bool run_command(chat *talk, const char *line, char **system) {
   if (!strcmp(line, "/reset")) {
     start_over(talk);
   } else if (!strncmp(line, "/system ", 8)) {
-    free(*system);
-    *system = tn_copy_text(line + 8, strlen(line + 8));
-    talk->system = *system;
-    start_over(talk);
+    const char *before = talk->system;
+    char *text = tn_copy_text(line + 8, strlen(line + 8));
+    talk->system = text;
+    if (text && start_over(talk)) {
+      free(*system);
+      *system = text;
+    } else {
+      free(text);
+      talk->system = before;
+    }
   } else if (!strcmp(line, "/stats")) {
     talk->generator.stats = !talk->generator.stats;
   } else {
@@ -98,21 +121,26 @@ static bool take_turn(chat *talk, const char *line) {
 
 static int talk_until_end(chat *talk) {
   char *system = NULL;
-  bool going = true;
-  start_over(talk);
+  bool going = start_over(talk), interrupted = false;
+  if (!going) return 1;
   if (talk->interactive) fprintf(stderr, "/help lists the commands, Ctrl-D leaves.\n");
   tn_catch_interrupts();
-  while (going) {
+  while (going && !interrupted) {
+    unsigned interrupts = tn_interrupts();
     char *line = read_line(talk);
-    if (!line) break;
+    if (!line) {
+      interrupted = tn_terminated() || (!talk->interactive && tn_interrupts() != interrupts);
+      break;
+    }
     if (line[0] == '/')
       going = run_command(talk, line, &system);
     else if (line[0])
       going = take_turn(talk, line);
     free(line);
+    interrupted = tn_terminated();
   }
   free(system);
-  return tn_cli_finish_output();
+  return interrupted ? tn_cli_fail("interrupted") : tn_cli_finish_output();
 }
 
 int tn_command_chat(int argc, char **argv) {

@@ -36,7 +36,7 @@ typedef struct tn_generator {
   {"schema", 0, TN_CLI_TEXT, &(g).schema_file, "F", "the answer is JSON valid under the schema in file F", 0, 0}, \
   {"grammar", 0, TN_CLI_TEXT, &(g).grammar_file, "F", "the answer follows the GBNF grammar in file F", 0, 0}, \
   {"device", 0, TN_CLI_TEXT, &(g).engine_options.device, "D", "device that runs the model (tenon devices lists them)", 0, 0}, \
-  {"threads", 't', TN_CLI_U32, &(g).engine_options.threads, "N", "threads; default: the processors allowed", 1, 1024}, \
+  {"threads", 't', TN_CLI_U32, &(g).engine_options.threads, "N", "threads; default: the processors allowed", 1, 256}, \
   {"ctx", 0, TN_CLI_U32, &(g).engine_options.context, "N", "context; default: the model's", 1, 1 << 28}, \
   {"kv", 0, TN_CLI_TEXT, &(g).engine_options.kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0}, \
   {"activations", 0, TN_CLI_TEXT, &(g).engine_options.activations, "MODE", "auto (8-bit where weights are; default) or float", 0, 0}, \

@@ -16,18 +16,24 @@ typedef struct run_command {
   bool raw;
 } run_command;
 
-/* The prompt as a list of chat messages, or NULL when it is not valid UTF-8 (JSON can't hold it). */
-static char *as_messages(const char *system, const char *prompt, size_t prompt_bytes) {
-  json_t *messages = json_array();
-  json_t *text = json_stringn(prompt, prompt_bytes);
-  if (system) json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", system));
-  if (text) json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "user", "content", text));
-  char *json = text ? json_dumps(messages, JSON_COMPACT) : NULL;
+/* The prompt as a list of chat messages; NULL with *error when a text is not valid UTF-8 (JSON can't hold it). */
+static char *as_messages(const char *system, const char *prompt, size_t prompt_bytes, tn_error *error) {
+  json_t *messages = json_array(), *text = json_stringn(prompt, prompt_bytes);
+  char *json = NULL;
+  if (!text)
+    tn_fail(error, TN_E_INVALID, "the prompt is not valid UTF-8; give --raw to complete bytes as they are");
+  else if (system && json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", system)) != 0)
+    tn_fail(error, TN_E_INVALID, "the text of --system is not valid UTF-8");
+  else if (json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", text)) != 0 ||
+           !(json = json_dumps(messages, JSON_COMPACT)))
+    tn_fail(error, TN_E_MEMORY, "out of memory for the prompt");
+  json_decref(text);
   json_decref(messages);
   return json;
 }
 
-static tn_answer_end answer(run_command *run, const char *prompt, size_t prompt_bytes, tn_error *error) {
+static tn_answer_end answer(run_command *run, const char *path, const char *prompt, size_t prompt_bytes,
+                            tn_error *error) {
   tn_request_options request = run->generator.request;
   tn_model_info model = TN_MODEL_INFO;
   tn_model_describe(run->generator.model, &model);
@@ -36,10 +42,9 @@ static tn_answer_end answer(run_command *run, const char *prompt, size_t prompt_
     request.prompt = prompt;
     request.prompt_bytes = prompt_bytes;
   } else if (!model.has_chat_template) {
-    tn_fail(error, TN_E_UNSUPPORTED, "the model has no chat template; give --raw to complete plain text");
+    tn_fail(error, TN_E_UNSUPPORTED, "%s: the model has no chat template; give --raw to complete plain text", path);
     return TN_ANSWER_FAILED;
-  } else if (!(messages = as_messages(run->system, prompt, prompt_bytes))) {
-    tn_fail(error, TN_E_INVALID, "the prompt is not valid UTF-8; give --raw to complete bytes as they are");
+  } else if (!(messages = as_messages(run->system, prompt, prompt_bytes, error))) {
     return TN_ANSWER_FAILED;
   }
   request.messages_json = messages;
@@ -79,7 +84,7 @@ int tn_command_run(int argc, char **argv) {
   if (!prompt_bytes)
     tn_fail(&error, TN_E_INVALID, "the prompt is empty");
   else if (tn_generator_open(&run.generator, path, &error) == TN_OK)
-    end = answer(&run, prompt, prompt_bytes, &error);
+    end = answer(&run, path, prompt, prompt_bytes, &error);
   tn_generator_close(&run.generator);
   free(input);
   if (end == TN_ANSWER_FAILED) return tn_cli_fail(error.message);

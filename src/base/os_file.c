@@ -20,7 +20,7 @@ static tn_status fail_errno(tn_error *error, const char *path, const char *doing
 
 tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error) {
   *map = (tn_file_map){0};
-  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe is refused, not waited for */
   if (descriptor < 0) return fail_errno(error, path, "open");
   tn_status status = TN_OK;
   struct stat info;
@@ -28,7 +28,7 @@ tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error) 
     status = fail_errno(error, path, "read");
   } else if (!S_ISREG(info.st_mode)) {
     status = tn_fail(error, TN_E_IO, "%s: is %s, expected a regular file", path,
-                     S_ISDIR(info.st_mode) ? "a directory" : "not a regular file");
+                     S_ISDIR(info.st_mode) ? "a directory" : "a pipe or a device");
   } else if (info.st_size > 0) {
     void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (data == MAP_FAILED) {

@@ -93,6 +93,8 @@ void tn_hyper_read_common(tn_hyper_reader *reader, tn_hyper *hyper) {
                   "at most 2^24");
   read_heads(reader, hyper);
   hyper->norm_epsilon = tn_hyper_f32_or(reader, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6f);
+  tn_hyper_demand(reader, hyper->norm_epsilon >= 0, "attention.layer_norm_rms_epsilon", "rms_norm_eps",
+                  (double)hyper->norm_epsilon, "0 or more");
   hyper->activation = read_activation(reader, hyper->activation ? hyper->activation : TN_ACTIVATION_SILU);
   hyper->vocabulary = read_vocabulary(reader);
   uint32_t stated = tn_hyper_u32_or(reader, "vocab_size", "vocab_size", hyper->vocabulary);

@@ -247,6 +247,10 @@ int tn_command_inspect(int argc, char **argv) {
   size_t count;
   tn_cli_result parsed = tn_cli_parse(&command, argc, argv, &path, &count);
   if (parsed != TN_CLI_GO) return tn_cli_exit(parsed);
+  if (tool.graph + tool.dot + tool.placement + tool.json > 1) {
+    fprintf(stderr, "tenon inspect: give one of --graph, --dot, --placement and --json\n");
+    return 2;
+  }
   tn_error error = {0};
   tn_buf_init(&tool.graphs);
   tn_status status = tn_model_open(path, &tool.runner.model, &error);

@@ -82,6 +82,10 @@ int tn_command_tokenize(int argc, char **argv) {
   size_t count;
   tn_cli_result parsed = tn_cli_parse(&command, argc, argv, &path, &count);
   if (parsed != TN_CLI_GO) return tn_cli_exit(parsed);
+  if (prompt && file) {
+    fprintf(stderr, "tenon tokenize: --prompt and --file are both given; give one of them\n");
+    return 2;
+  }
   tn_tokenizer *tokenizer;
   tn_error error = {0};
   if (tn_token_tool_open(&tokenizer, path, &error) != TN_OK) return tn_cli_fail(error.message);

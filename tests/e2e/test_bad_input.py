@@ -75,6 +75,7 @@ def bad_files(folder):
     changed("no layers", lambda f: f.set_u32("llama.block_count", 0), ["llama.block_count"])
     changed("too many layers", lambda f: f.set_u32("llama.block_count", 4), ["blk.3"])
     changed("heads do not divide", lambda f: f.set_u32("llama.attention.head_count_kv", 3), ["llama.attention.head_count_kv"])
+    changed("negative epsilon", lambda f: f.set_f32("llama.attention.layer_norm_rms_epsilon", -1.0), ["llama.attention.layer_norm_rms_epsilon"])
     changed("no heads", lambda f: f.set_u32("llama.attention.head_count", 0), ["llama.attention.head_count"])
     changed("key of another type", lambda f: f.set_string("llama.embedding_length", "64"), ["llama.embedding_length"])
     changed("odd rotary width", lambda f: f.set_u32("llama.rope.dimension_count", 7), ["llama.rope.dimension_count"])
@@ -84,6 +85,10 @@ def bad_files(folder):
     expect("no such file", logits(os.path.join(folder, "none.gguf")), ["none.gguf"])
     expect("a directory", logits(folder), [folder])
     expect("empty file", logits(os.devnull), [os.devnull])
+    pipe = os.path.join(folder, "pipe")
+    os.mkfifo(pipe)
+    expect("a named pipe", logits(pipe), [pipe, "pipe"])
+    os.unlink(pipe)
 
 
 def bad_arguments(folder):
@@ -101,6 +106,9 @@ def bad_arguments(folder):
     expect("nothing to generate", run("run", LLAMA, "-p", "x", "--raw", "-n", "0"), ["max-tokens"])
     expect("prompt too long", run("run", LLAMA, "-p", "x " * 400, "--raw"), ["256"])
     expect("empty prompt", run("run", LLAMA, "--raw"), ["prompt"])
+    expect("system message not UTF-8", run("run", LLAMA, "-p", "x", "--system", b"\xff"), ["--system", "UTF-8"])
+    expect("two sources of text", run("tokenize", LLAMA, "-p", "x", "--file", "y"), ["--prompt", "--file"], status=2)
+    expect("two kinds of output", run("inspect", LLAMA, "--json", "--graph"), ["--graph", "--json"], status=2)
     out = os.path.join(folder, "out.f32")
     expect("full disk", run("logits", LLAMA, "--tokens", "1,2,3", "--all", "--out", out, limit=1024), [out])
     if os.listdir(folder) != ["bad.gguf"] and [name for name in os.listdir(folder) if name.startswith("out.f32")]:

@@ -8,6 +8,8 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_common(reader, hyper);
   hyper->norm_kind = TN_NORM_LAYER;
   hyper->norm_epsilon = tn_hyper_f32(reader, "attention.layer_norm_epsilon", "layer_norm_epsilon");
+  tn_hyper_demand(reader, hyper->norm_epsilon >= 0, "attention.layer_norm_epsilon", "layer_norm_epsilon",
+                  (double)hyper->norm_epsilon, "0 or more");
   if (!hyper->ffn) hyper->ffn = 4 * hyper->width;
   bool inverse = tn_hyper_bool_or(reader, NULL, "scale_attn_by_inverse_layer_idx", false);
   bool scaled = tn_hyper_bool_or(reader, NULL, "scale_attn_weights", true);

@@ -14,7 +14,7 @@
 
 #define TOKENS 75u
 
-static const char *const MODELS[] = {"llama", "llama-gqa3", "llama-rope3-tied", "gpt2"};
+static const char *const MODELS[] = {"llama", "llama-gqa3", "llama-rope3-tied", "gpt2", "gemma4-ple", "gptoss-mxfp4"};
 static const char *const KV[] = {"f16", "f32", "bf16"};
 
 static float *check_model(const char *name, const char *device, const char *kv) {

@@ -128,7 +128,14 @@ typedef struct tn_logit_bias {
   float bias;
 } tn_logit_bias;
 
-typedef enum tn_output_kind { TN_OUTPUT_TEXT = 0, TN_OUTPUT_DONE = 1, TN_OUTPUT_ERROR = 2 } tn_output_kind;
+typedef enum tn_output_kind {
+  TN_OUTPUT_TEXT = 0,
+  TN_OUTPUT_DONE = 1,
+  TN_OUTPUT_ERROR = 2,
+  /* only for requests that give tools_json, tool_choice or split_reasoning */
+  TN_OUTPUT_REASONING = 3,
+  TN_OUTPUT_TOOL_CALL = 4
+} tn_output_kind;
 typedef enum tn_finish {
   TN_FINISH_NONE = 0,
   TN_FINISH_STOP = 1,   /* the model ended, or a stop string came */
@@ -143,8 +150,10 @@ typedef struct tn_top_logprob {
 } tn_top_logprob;
 
 /* One event of a request. TEXT: one sampled token and the text it released (possibly empty: half a character or a
- * possible stop string is held back). DONE: the last event, with the sums. ERROR: the last event, `error` says why.
- * Pointers are valid until the next call of tn_request_next on this request (or until the callback returns). */
+ * possible stop string is held back). REASONING: the same, of text that is reasoning. TOOL_CALL: one whole call; `text`
+ * is its arguments, always a JSON object. Where a token releases several, the first of them carries the token. DONE:
+ * the last event, with the sums. ERROR: the last event, `error` says why. Pointers are valid until the next call of
+ * tn_request_next on this request (or until the callback returns). */
 typedef struct tn_output {
   uint32_t size;
   uint32_t kind;    /* tn_output_kind */
@@ -158,6 +167,9 @@ typedef struct tn_output {
   uint32_t prompt_tokens, cached_tokens, completion_tokens;
   uint64_t queue_ns, prefill_ns, decode_ns; /* DONE: waiting; admission to first token; first token to end */
   tn_error error;
+  /* TOOL_CALL: the tool's name (one of those given), an id for the call (nine letters and digits), its number */
+  const char *tool_name, *tool_id;
+  uint32_t tool_index;
 } tn_output;
 
 typedef struct tn_request_options {
@@ -203,6 +215,11 @@ typedef struct tn_request_options {
   const char *pattern;     /* a regular expression that the whole answer matches */
   const char *const *choices;
   size_t choice_count; /* one of these texts */
+  /* tools and reasoning; with messages_json, in the syntax of the model's chat template (docs/text.md) */
+  const char *tools_json;    /* [{"type": "function", "function": {"name": ..., "parameters": SCHEMA}}, ...] */
+  const char *tool_choice;   /* "auto" (NULL), "none", "required", or "function:NAME"; the last two are enforced */
+  uint32_t single_tool_call; /* 1: the answer ends with its first call */
+  uint32_t split_reasoning;  /* 1: reasoning comes as REASONING even where no tools are given */
 } tn_request_options;
 #define TN_REQUEST_OPTIONS \
   { .size = sizeof(tn_request_options), .repeat_penalty = 1.0f, .repeat_last = 64, .top_p = 1.0f }

@@ -16,6 +16,7 @@ typedef struct chat {
   tn_generator generator;
   const char *system;
   json_t *messages;
+  json_t *open_calls; /* calls of the last answer that the user hasn't answered yet */
   bool interactive;
 } chat;
 
@@ -27,6 +28,7 @@ static bool start_over(chat *talk) {
     return false;
   }
   json_array_clear(talk->messages);
+  json_array_clear(talk->open_calls);
   if (message) json_array_append_new(talk->messages, message);
   return true;
 }
@@ -65,7 +67,8 @@ static const char *const command_help =
     "/system TEXT   forget the conversation and begin it with a system message\n"
     "/stats         print token counts and speeds after each answer, or stop that\n"
     "/quit          leave (also Ctrl-D)\n"
-    "Ctrl-C stops an answer, or drops what is typed.";
+    "Ctrl-C stops an answer, or drops what is typed.\n"
+    "After calls of tools (--tools) each line is the result of one of them, in their order.";
 
 /* Runs a line that begins with '/'; false to leave. */
 static bool run_command(chat *talk, const char *line, char **system) {
@@ -92,27 +95,58 @@ static bool run_command(chat *talk, const char *line, char **system) {
   return true;
 }
 
+/* What the user typed, as a message: the result of a tool as long as calls are open. NULL: not valid UTF-8. */
+static json_t *as_message(chat *talk, const char *line) {
+  json_t *text = json_string(line);
+  if (!text) return NULL;
+  const json_t *call = json_array_get(talk->open_calls, 0);
+  if (!call) return json_pack("{s:s, s:o}", "role", "user", "content", text);
+  return json_pack("{s:s, s:O, s:O, s:o}", "role", "tool", "tool_call_id", json_object_get(call, "id"), "name",
+                   json_object_get(call, "name"), "content", text);
+}
+
+/* The answer, with its calls, as a message. */
+static json_t *as_answer(chat *talk, const char *answer) {
+  json_t *message = json_pack("{s:s, s:s}", "role", "assistant", "content", answer);
+  json_t *calls = json_array(), *call;
+  size_t i;
+  json_array_foreach(talk->generator.calls, i, call) {
+    json_array_append_new(
+        calls, json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(call, "id"), "type", "function", "function",
+                         "name", json_object_get(call, "name"), "arguments", json_object_get(call, "arguments")));
+  }
+  if (message && json_array_size(calls)) json_object_set(message, "tool_calls", calls);
+  json_decref(calls);
+  return message;
+}
+
 /* One turn: the message, its answer, both kept. A turn that fails or is refused leaves the conversation as it was. */
 static bool take_turn(chat *talk, const char *line) {
-  json_t *message = json_string(line);
+  json_t *message = as_message(talk, line);
   if (!message) {
     fprintf(stderr, "tenon: the message is not valid UTF-8\n");
     return true;
   }
-  json_array_append_new(talk->messages, json_pack("{s:s, s:o}", "role", "user", "content", message));
+  json_array_append_new(talk->messages, message);
+  if (json_array_size(talk->open_calls) > 1) { /* the model waits for the other results */
+    json_array_remove(talk->open_calls, 0);
+    return true;
+  }
   tn_request_options request = talk->generator.request;
   char *messages = json_dumps(talk->messages, JSON_COMPACT), *answer = NULL;
   tn_error error = {0};
   request.messages_json = messages;
   tn_answer_end end = tn_generator_answer(&talk->generator, &request, &answer, &error);
-  json_t *said = answer ? json_string(answer) : NULL;
+  json_t *said = answer ? as_answer(talk, answer) : NULL;
   if (end == TN_ANSWER_FAILED || !said) {
     fprintf(stderr, "tenon: %s\n",
             end == TN_ANSWER_FAILED ? error.message : "the answer is not valid UTF-8 and is forgotten");
     json_array_remove(talk->messages, json_array_size(talk->messages) - 1);
     json_decref(said);
   } else {
-    json_array_append_new(talk->messages, json_pack("{s:s, s:o}", "role", "assistant", "content", said));
+    json_array_append_new(talk->messages, said);
+    json_array_clear(talk->open_calls);
+    json_array_extend(talk->open_calls, talk->generator.calls);
   }
   free(messages);
   free(answer);
@@ -159,6 +193,7 @@ int tn_command_chat(int argc, char **argv) {
   tn_error error = {0};
   tn_model_info model = TN_MODEL_INFO;
   talk.messages = json_array();
+  talk.open_calls = json_array();
   tn_status status = tn_generator_open(&talk.generator, path, &error);
   if (status == TN_OK) tn_model_describe(talk.generator.model, &model);
   if (status == TN_OK && !model.has_chat_template)
@@ -166,6 +201,7 @@ int tn_command_chat(int argc, char **argv) {
         tn_fail(&error, TN_E_UNSUPPORTED, "%s: no chat template (tokenizer.chat_template); use tenon run --raw", path);
   int result = status == TN_OK ? talk_until_end(&talk) : tn_cli_fail(error.message);
   json_decref(talk.messages);
+  json_decref(talk.open_calls);
   tn_generator_close(&talk.generator);
   return result;
 }

@@ -2,6 +2,7 @@
 #include "cli/generate.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,11 @@ static tn_status read_constraint(tn_generator *generator, tn_error *error) {
   size_t size;
   if (generator->schema_file && generator->grammar_file)
     return tn_fail(error, TN_E_INVALID, "--schema and --grammar are both given; an answer is held to one of them");
-  if (!path) return TN_OK;
-  tn_status status = tn_file_read(path, MAX_CONSTRAINT_BYTES, &generator->constraint, &size, error);
+  tn_status status = TN_OK;
+  if (generator->tools_file)
+    status = tn_file_read(generator->tools_file, MAX_CONSTRAINT_BYTES, &generator->tools, &size, error);
+  if (!path || status != TN_OK) return status;
+  status = tn_file_read(path, MAX_CONSTRAINT_BYTES, &generator->constraint, &size, error);
   if (status != TN_OK) return status;
   if (generator->schema_file)
     generator->request.json_schema = generator->constraint;
@@ -42,6 +46,8 @@ void tn_generator_close(tn_generator *generator) {
   tn_engine_destroy(generator->engine);
   tn_model_close(generator->model);
   free(generator->constraint);
+  free(generator->tools);
+  json_decref(generator->calls);
 }
 
 static double per_second(uint32_t count, uint64_t ns) {
@@ -57,37 +63,97 @@ static void print_stats(const tn_output *done) {
           per_second(decoded, done->decode_ns));
 }
 
+/* Where the writing of an answer stands. */
+typedef struct writer {
+  tn_buf text;       /* the answer's own */
+  json_t *calls;     /* borrowed */
+  bool in_reasoning; /* the last thing written */
+  bool in_line;      /* stdout's last line isn't complete */
+  bool writable;     /* stdout */
+} writer;
+
+static void write_out(writer *w, const char *text, size_t bytes) {
+  if (!w->writable || !bytes) return;
+  w->writable = fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+  w->in_line = text[bytes - 1] != '\n';
+}
+
+static void end_reasoning(writer *w) {
+  if (w->in_reasoning) fputs(tn_is_terminal(2) ? "\033[0m\n" : "\n", stderr);
+  w->in_reasoning = false;
+}
+
+static void write_reasoning(writer *w, const tn_output *output) {
+  if (!output->text_bytes) return;
+  if (!w->in_reasoning && tn_is_terminal(2)) fputs("\033[2m", stderr);
+  w->in_reasoning = true;
+  fwrite(output->text, 1, output->text_bytes, stderr);
+}
+
+/* {"tool_call": {"id": ..., "name": ..., "arguments": {...}}} in a line of its own. */
+static void write_call(writer *w, const tn_output *output) {
+  json_t *call = json_pack("{s:s, s:s, s:o?}", "id", output->tool_id, "name", output->tool_name, "arguments",
+                           json_loadb(output->text, output->text_bytes, JSON_ALLOW_NUL, NULL));
+  json_t *line = json_pack("{s:O?}", "tool_call", call);
+  char *text = line ? json_dumps(line, 0) : NULL;
+  if (w->in_line) write_out(w, "\n", 1);
+  if (text) {
+    write_out(w, text, strlen(text));
+    write_out(w, "\n", 1);
+  }
+  json_array_append_new(w->calls, call);
+  json_decref(line);
+  free(text);
+}
+
+static void write_output(writer *w, const tn_output *output) {
+  if (output->kind == TN_OUTPUT_REASONING) {
+    write_reasoning(w, output);
+    return;
+  }
+  if (output->kind != TN_OUTPUT_TEXT || output->text_bytes) end_reasoning(w);
+  if (output->kind == TN_OUTPUT_TOOL_CALL) {
+    write_call(w, output);
+  } else {
+    write_out(w, output->text, output->text_bytes);
+    tn_buf_append(&w->text, output->text, output->text_bytes);
+  }
+}
+
 /* Takes outputs until the last one. false when stdout can't be written any more; the request is then cancelled. */
-static bool stream(tn_request *request, tn_output *output, tn_buf *text) {
+static bool stream(tn_request *request, tn_output *output, writer *w) {
   unsigned interrupts = tn_interrupts();
-  bool writable = true;
   for (;;) {
     tn_status status = tn_request_next(request, output, POLL_NS);
     if (tn_interrupts() != interrupts) tn_request_cancel(request);
     if (status == TN_E_TIMEOUT) continue;
-    if (output->kind != TN_OUTPUT_TEXT) return writable;
-    if (writable && output->text_bytes)
-      writable = fwrite(output->text, 1, output->text_bytes, stdout) == output->text_bytes && fflush(stdout) == 0;
-    if (!writable) tn_request_cancel(request);
-    tn_buf_append(text, output->text, output->text_bytes);
+    if (output->kind == TN_OUTPUT_DONE || output->kind == TN_OUTPUT_ERROR) break;
+    write_output(w, output);
+    if (!w->writable) tn_request_cancel(request);
   }
+  end_reasoning(w);
+  return w->writable;
 }
 
 tn_answer_end tn_generator_answer(tn_generator *generator, tn_request_options *options, char **text, tn_error *error) {
   tn_request *request;
   tn_output output = {.size = sizeof output};
-  tn_buf answer;
   if (text) *text = NULL;
   if (generator->max_tokens == 0) {
     tn_fail(error, TN_E_INVALID, "max-tokens: 0 given, expected at least 1");
     return TN_ANSWER_FAILED;
   }
   options->max_tokens = generator->max_tokens == UINT32_MAX ? 0 : generator->max_tokens;
+  if (options->messages_json) options->split_reasoning = 1;
+  options->tools_json = generator->tools;
   options->stop = generator->stop.items;
   options->stop_count = generator->stop.count;
   if (tn_engine_submit(generator->engine, options, &request, error) != TN_OK) return TN_ANSWER_FAILED;
-  tn_buf_init(&answer);
-  bool written = stream(request, &output, &answer);
+  json_decref(generator->calls);
+  generator->calls = json_array();
+  writer w = {.calls = generator->calls, .in_line = true, .writable = true};
+  tn_buf_init(&w.text);
+  bool written = stream(request, &output, &w);
   tn_answer_end end = TN_ANSWER_DONE;
   if (!written) {
     tn_fail(error, TN_E_IO, "cannot write to stdout: %s", strerror(errno));
@@ -97,12 +163,12 @@ tn_answer_end tn_generator_answer(tn_generator *generator, tn_request_options *o
     end = TN_ANSWER_FAILED;
   } else {
     if (output.finish == TN_FINISH_CANCELLED) end = TN_ANSWER_INTERRUPTED;
-    putchar('\n');
+    if (w.in_line) putchar('\n');
     fflush(stdout);
     if (generator->stats) print_stats(&output);
   }
   tn_request_destroy(request);
-  if (text) *text = tn_buf_take(&answer);
-  tn_buf_finish(&answer);
+  if (text) *text = tn_buf_take(&w.text);
+  tn_buf_finish(&w.text);
   return end;
 }

@@ -11,12 +11,14 @@ typedef struct tn_generator {
   tn_request_options request; /* the sampling options */
   tn_cli_texts stop;
   uint32_t max_tokens; /* UINT32_MAX: no limit */
-  const char *schema_file, *grammar_file;
+  const char *schema_file, *grammar_file, *tools_file;
   bool stats;
   /* opened */
   tn_model *model;
   tn_engine *engine;
-  char *constraint; /* the text of schema_file or grammar_file */
+  char *constraint;     /* the text of schema_file or grammar_file */
+  char *tools;          /* of tools_file */
+  struct json_t *calls; /* of the last answer: [{"id", "name", "arguments": {...}}] */
 } tn_generator;
 
 #define TN_GENERATOR \
@@ -35,6 +37,8 @@ typedef struct tn_generator {
   {"stop", 0, TN_CLI_TEXTS, &(g).stop, "TEXT", "end before TEXT; may be given several times", 0, 0}, \
   {"schema", 0, TN_CLI_TEXT, &(g).schema_file, "F", "the answer is JSON valid under the schema in file F", 0, 0}, \
   {"grammar", 0, TN_CLI_TEXT, &(g).grammar_file, "F", "the answer follows the GBNF grammar in file F", 0, 0}, \
+  {"tools", 0, TN_CLI_TEXT, &(g).tools_file, "F", "tools that the model may call, a JSON array in file F; each call is printed as a line {\"tool_call\": ...}", 0, 0}, \
+  {"tool-choice", 0, TN_CLI_TEXT, &(g).request.tool_choice, "C", "auto (default), none, required or function:NAME", 0, 0}, \
   {"device", 0, TN_CLI_TEXT, &(g).engine_options.device, "D", "device that runs the model (tenon devices lists them)", 0, 0}, \
   {"threads", 't', TN_CLI_U32, &(g).engine_options.threads, "N", "threads; default: the processors allowed", 1, 256}, \
   {"ctx", 0, TN_CLI_U32, &(g).engine_options.context, "N", "context; default: the model's", 1, 1 << 28}, \
@@ -43,7 +47,7 @@ typedef struct tn_generator {
   {"stats", 0, TN_CLI_FLAG, &(g).stats, NULL, "print token counts and speeds to stderr", 0, 0}
 /* clang-format on */
 
-/* Reads the schema or grammar, opens model and engine for one sequence at a time. */
+/* Reads the schema or grammar and the tools, opens model and engine for one sequence at a time. */
 tn_status tn_generator_open(tn_generator *generator, const char *path, tn_error *error);
 void tn_generator_close(tn_generator *generator);
 
@@ -53,7 +57,8 @@ typedef enum tn_answer_end {
   TN_ANSWER_FAILED       /* *error says why */
 } tn_answer_end;
 
-/* Submits `request` and writes the answer's text to stdout as it comes; Ctrl-C cancels it. *text (may be NULL): the
+/* Submits `request` and writes the answer to stdout as it comes: its text, and each call of a tool as a line of JSON.
+ * Reasoning of a chat goes to stderr, dimmed on a terminal. Ctrl-C cancels it. *text (may be NULL): the
  * whole answer, free() it. */
 tn_answer_end tn_generator_answer(tn_generator *generator, tn_request_options *request, char **text, tn_error *error);
 

@@ -46,14 +46,14 @@ static tn_status load(const char *what, const char *text, bool is_array, json_t 
   return tn_fail(error, TN_E_INVALID, "%s must be %s", what, is_array ? "an array" : "an object");
 }
 
-static tn_status render(const tn_model *model, const json_t *messages, json_t *extra, tn_jinja_output *output,
-                        tn_error *error) {
+static tn_status render(const tn_model *model, const json_t *messages, json_t *extra, const json_t *tools,
+                        tn_jinja_output *output, tn_error *error) {
   const json_t *prompt = json_object_get(extra, "add_generation_prompt");
   if (prompt && !json_is_boolean(prompt))
     return tn_fail(error, TN_E_INVALID, "add_generation_prompt must be true or false");
   token_texts texts;
   tn_chat_request request = {.messages = messages,
-                             .tools = json_object_get(extra, "tools"),
+                             .tools = tools ? tools : json_object_get(extra, "tools"),
                              .documents = json_object_get(extra, "documents"),
                              .variables = extra,
                              .add_generation_prompt = !json_is_false(prompt)};
@@ -69,7 +69,7 @@ static tn_status render(const tn_model *model, const json_t *messages, json_t *e
   return status;
 }
 
-tn_status tn_chat_output(const tn_model *model, const char *messages_json, const char *extra_json,
+tn_status tn_chat_output(const tn_model *model, const char *messages_json, const char *extra_json, const json_t *tools,
                          tn_jinja_output *output, tn_error *error) {
   *output = (tn_jinja_output){0};
   const tn_model_text *text = tn_model_texts(model);
@@ -78,7 +78,7 @@ tn_status tn_chat_output(const tn_model *model, const char *messages_json, const
   tn_status status = load("messages", messages_json, true, &messages, error);
   if (status == TN_OK && json_array_size(messages) == 0) status = tn_fail(error, TN_E_INVALID, "messages is empty");
   if (status == TN_OK && extra_json) status = load("the chat's variables", extra_json, false, &extra, error);
-  if (status == TN_OK) status = render(model, messages, extra, output, error);
+  if (status == TN_OK) status = render(model, messages, extra, tools, output, error);
   json_decref(messages);
   json_decref(extra);
   return status;

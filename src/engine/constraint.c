@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "engine/parts.h"
 #include "text/grammar/grammar.h"
 #include "text/tokenizer.h"
 
@@ -102,6 +103,20 @@ static tn_status build(tn_constraint *constraint, tn_constraints *constraints, t
   return tn_grammar_matcher_create(&constraint->matcher, grammar, error);
 }
 
+/* A constraint of `grammar`, whose reference it takes over. */
+static tn_status hold_to(tn_constraints *constraints, tn_grammar *grammar, tn_constraint **made, tn_error *error) {
+  tn_constraint *constraint = calloc(1, sizeof *constraint);
+  tn_status status = constraint ? build(constraint, constraints, grammar, error)
+                                : tn_fail(error, TN_E_MEMORY, "no memory for a grammar");
+  tn_grammar_release(grammar);
+  if (status != TN_OK) {
+    tn_constraint_destroy(constraint);
+    return status;
+  }
+  *made = constraint;
+  return TN_OK;
+}
+
 tn_status tn_constraint_create(tn_constraints *constraints, const tn_request_options *options, tn_constraint **made,
                                tn_error *error) {
   *made = NULL;
@@ -117,19 +132,22 @@ tn_status tn_constraint_create(tn_constraints *constraints, const tn_request_opt
     return tn_fail(error, TN_E_UNSUPPORTED, "a grammar needs a tokenizer, and the model has none");
   tn_grammar *grammar = NULL;
   tn_status status = compile(options, &grammar, error);
-  if (status != TN_OK) return status;
-  tn_constraint *constraint = calloc(1, sizeof *constraint);
-  status = constraint ? build(constraint, constraints, grammar, error)
-                      : tn_fail(error, TN_E_MEMORY, "no memory for a grammar");
-  tn_grammar_release(grammar);
-  if (status != TN_OK) {
-    tn_constraint_destroy(constraint);
-    return status;
-  }
-  *made = constraint;
-  return TN_OK;
+  return status == TN_OK ? hold_to(constraints, grammar, made, error) : status;
 }
 
+tn_status tn_constraint_of_tools(tn_constraints *constraints, const tn_tool_use *use, tn_constraint **made,
+                                 tn_error *error) {
+  *made = NULL;
+  tn_grammar *grammar = NULL;
+  const tn_tool_grammar_options options = {.template_source = use->template_source,
+                                           .tokenizer = constraints->vocabulary->tokenizer,
+                                           .tools = use->tools,
+                                           .only = use->only,
+                                           .single_call = use->single_call,
+                                           .behind_marker = !use->is_required};
+  tn_status status = tn_tool_grammar(&options, &grammar, error);
+  return status == TN_OK ? hold_to(constraints, grammar, made, error) : status;
+}
 void tn_constraint_destroy(tn_constraint *constraint) {
   if (!constraint) return;
   tn_grammar_matcher_destroy(constraint->matcher);
@@ -143,6 +161,11 @@ tn_status tn_constraint_allowed(tn_constraint *constraint, const uint32_t **mask
   *mask = constraint->mask;
   *count = constraint->token_count;
   return tn_grammar_mask(constraint->matcher, constraint->trie, constraint->mask, error);
+}
+
+bool tn_constraint_begin(tn_constraint *constraint, const char *begun, size_t bytes) {
+  tn_grammar_rollback(constraint->matcher, tn_grammar_entries(constraint->matcher));
+  return !bytes || tn_grammar_accept_bytes(constraint->matcher, begun, bytes, NULL, NULL) == TN_OK;
 }
 
 tn_status tn_constraint_accept(tn_constraint *constraint, int32_t token, bool *is_over, tn_error *error) {

@@ -13,6 +13,7 @@
 #include "tenon/tenon.h"
 
 struct tn_grammar_vocab;
+struct tn_tool_use;
 typedef struct tn_constraint tn_constraint;
 
 /* One for each engine; any thread. */
@@ -31,10 +32,16 @@ void tn_constraints_finish(tn_constraints *constraints);
  * `constraints` may be NULL where nobody asks. It may be gone before its constraints. */
 tn_status tn_constraint_create(tn_constraints *constraints, const tn_request_options *options,
                                tn_constraint **constraint, tn_error *error);
+/* The same for calls of tools: of an answer that must be calls, or else of one call behind its marker, which is begun
+ * with tn_constraint_begin each time. TN_E_UNSUPPORTED: see tn_tool_grammar. */
+tn_status tn_constraint_of_tools(tn_constraints *constraints, const struct tn_tool_use *use, tn_constraint **constraint,
+                                 tn_error *error);
 void tn_constraint_destroy(tn_constraint *constraint);
 
 /* The tokens that may come next: bit (id % 32) of *mask[id / 32] for ids below *count, until the next call. */
 tn_status tn_constraint_allowed(tn_constraint *constraint, const uint32_t **mask, uint32_t *count, tn_error *error);
+/* Begins anew behind the text `begun`; false when the grammar has no such text. */
+bool tn_constraint_begin(tn_constraint *constraint, const char *begun, size_t bytes);
 /* Goes on by a token that was allowed. *is_over: the text is complete and nothing but an end may follow. */
 tn_status tn_constraint_accept(tn_constraint *constraint, int32_t token, bool *is_over, tn_error *error);
 

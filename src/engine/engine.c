@@ -201,16 +201,20 @@ tn_status tn_engine_submit(tn_engine *engine, const tn_request_options *given, t
   int32_t *tokens = NULL;
   size_t count = 0;
   tn_request *made = NULL;
-  tn_status status = tn_prompt_tokens(engine->model, &options, &tokens, &count, error);
-  if (status == TN_OK) status = tn_request_create(&engine->limits, &options, tokens, count, &made, error);
-  free(tokens);
+  tn_tool_use use;
+  tn_status status = tn_tool_use_init(engine->model, &options, &use, error);
   if (status != TN_OK) return status;
-  status = hand_over(engine, made, error);
-  if (status != TN_OK) {
+  status = tn_prompt_tokens(engine->model, &options, &use, &tokens, &count, error);
+  if (status == TN_OK) status = tn_request_create(&engine->limits, &options, tokens, count, &made, error);
+  if (status == TN_OK && use.is_wanted) status = tn_request_take_apart(made, &engine->limits, &options, &use, error);
+  if (status == TN_OK) status = hand_over(engine, made, error);
+  tn_tool_use_finish(&use);
+  free(tokens);
+  if (status != TN_OK && made) {
     tn_request_release(made);
     tn_request_release(made);
     return status;
   }
   *request = made;
-  return TN_OK;
+  return status;
 }

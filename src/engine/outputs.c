@@ -6,8 +6,10 @@
 #include "base/os.h"
 
 typedef struct event {
-  size_t text; /* where its text begins */
-  size_t text_bytes;
+  uint32_t kind;
+  size_t text; /* where its text begins; behind it those of a call, name and id */
+  size_t text_bytes, name_bytes;
+  uint32_t tool_index;
   int32_t token;
   float logprob;
   uint32_t top_count;
@@ -59,17 +61,39 @@ void tn_outputs_destroy(tn_outputs *outputs) {
   free(outputs);
 }
 
+/* Bytes that the texts of an output take. */
+static size_t texts_size(const tn_output *output) {
+  size_t size = output->text_bytes + 1;
+  if (output->kind == TN_OUTPUT_TOOL_CALL) size += strlen(output->tool_name) + strlen(output->tool_id) + 2;
+  return size;
+}
+
+static void put_text(tn_outputs *outputs, const char *text, size_t bytes) {
+  char *to = outputs->text + outputs->text_used;
+  if (bytes) memcpy(to, text, bytes);
+  to[bytes] = 0;
+  outputs->text_used += bytes + 1;
+}
+
 bool tn_outputs_push(tn_outputs *outputs, const tn_output *output) {
   tn_mutex_lock(outputs->lock);
   bool fits = outputs->written < outputs->capacity && output->top_count <= outputs->top_capacity &&
-              output->text_bytes < outputs->text_capacity - outputs->text_used;
+              texts_size(output) <= outputs->text_capacity - outputs->text_used;
   if (fits) {
     event *next = &outputs->events[outputs->written];
-    *next = (event){outputs->text_used, output->text_bytes, output->token, output->logprob, output->top_count};
-    char *text = outputs->text + outputs->text_used;
-    if (output->text_bytes) memcpy(text, output->text, output->text_bytes);
-    text[output->text_bytes] = 0;
-    outputs->text_used += output->text_bytes + 1;
+    *next = (event){.kind = output->kind,
+                    .text = outputs->text_used,
+                    .text_bytes = output->text_bytes,
+                    .tool_index = output->tool_index,
+                    .token = output->token,
+                    .logprob = output->logprob,
+                    .top_count = output->top_count};
+    put_text(outputs, output->text, output->text_bytes);
+    if (output->kind == TN_OUTPUT_TOOL_CALL) {
+      next->name_bytes = strlen(output->tool_name);
+      put_text(outputs, output->tool_name, next->name_bytes);
+      put_text(outputs, output->tool_id, strlen(output->tool_id));
+    }
     if (output->top_count)
       memcpy(outputs->tops + (size_t)outputs->written * outputs->top_capacity, output->top,
              output->top_count * sizeof *output->top);
@@ -92,8 +116,13 @@ void tn_outputs_end(tn_outputs *outputs, const tn_output *output) {
 
 static tn_output read_event(const tn_outputs *outputs, uint32_t number) {
   const event *from = &outputs->events[number];
+  const char *behind = outputs->text + from->text + from->text_bytes + 1;
+  bool is_call = from->kind == TN_OUTPUT_TOOL_CALL;
   return (tn_output){.size = sizeof(tn_output),
-                     .kind = TN_OUTPUT_TEXT,
+                     .kind = from->kind,
+                     .tool_name = is_call ? behind : NULL,
+                     .tool_id = is_call ? behind + from->name_bytes + 1 : NULL,
+                     .tool_index = from->tool_index,
                      .text = outputs->text + from->text,
                      .text_bytes = from->text_bytes,
                      .token = from->token,

@@ -18,7 +18,7 @@ typedef struct tn_outputs tn_outputs;
 tn_outputs *tn_outputs_create(uint32_t events, size_t text_bytes, uint32_t top);
 void tn_outputs_destroy(tn_outputs *outputs);
 
-/* Appends a TEXT output; its texts and alternatives are copied. False when it doesn't fit. */
+/* Appends a TEXT, REASONING or TOOL_CALL output; its texts and alternatives are copied. False when it doesn't fit. */
 bool tn_outputs_push(tn_outputs *outputs, const tn_output *output);
 /* Sets the last output (DONE or ERROR). Only the first call counts. */
 void tn_outputs_end(tn_outputs *outputs, const tn_output *output);

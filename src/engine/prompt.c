@@ -1,10 +1,12 @@
 #include "engine/prompt.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/memory.h"
 #include "engine/chat.h"
+#include "engine/parts.h"
 
 const tn_tokenizer *tn_prompt_tokenizer(const tn_model *model, tn_error *error) {
   const tn_tokenizer *tokenizer = model ? tn_model_tokenizer(model) : NULL;
@@ -35,15 +37,23 @@ static tn_status encode_text(const tn_model *model, const char *text, size_t byt
   return give(tn_tokenizer_encode(tokenizer, &span, 1, TN_ENCODE_BOS, &ids, error), &ids, tokens, count);
 }
 
+/* Whether the template's own words at the end open reasoning. */
+static bool opens_reasoning(const tn_tool_use *use, const tn_jinja_output *output) {
+  const tn_jinja_span *last = output->span_count ? &output->spans[output->span_count - 1] : NULL;
+  if (!use->is_wanted || !last || !last->trusted) return false;
+  return tn_prompt_opens_reasoning(use->template_source, (tn_text){output->text + last->offset, last->size});
+}
+
 /* A rendered chat: the template says itself what stands in front. */
-static tn_status encode_chat(const tn_model *model, const tn_request_options *options, int32_t **tokens, size_t *count,
-                             tn_error *error) {
+static tn_status encode_chat(const tn_model *model, const tn_request_options *options, tn_tool_use *use,
+                             int32_t **tokens, size_t *count, tn_error *error) {
   const tn_tokenizer *tokenizer = tn_prompt_tokenizer(model, error);
   if (!tokenizer) return TN_E_UNSUPPORTED;
   tn_jinja_output output;
   tn_ids ids = {0};
   tn_span *spans = NULL;
-  tn_status status = tn_chat_output(model, options->messages_json, options->extra_json, &output, error);
+  const json_t *tools = use->tools ? tn_tool_list_json(use->tools) : NULL;
+  tn_status status = tn_chat_output(model, options->messages_json, options->extra_json, tools, &output, error);
   if (status == TN_OK) {
     spans = tn_calloc(output.span_count, sizeof *spans);
     if (!spans) status = tn_fail(error, TN_E_MEMORY, "no memory for the chat's tokens");
@@ -54,6 +64,7 @@ static tn_status encode_chat(const tn_model *model, const tn_request_options *op
       spans[i] = (tn_span){{output.text + from->offset, from->size}, from->trusted};
     }
     status = tn_tokenizer_encode(tokenizer, spans, output.span_count, 0, &ids, error);
+    use->opens_reasoning = opens_reasoning(use, &output);
   }
   free(spans);
   tn_jinja_output_finish(&output);
@@ -68,8 +79,8 @@ static tn_status copy_tokens(const tn_request_options *options, int32_t **tokens
   return TN_OK;
 }
 
-tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *options, int32_t **tokens, size_t *count,
-                           tn_error *error) {
+tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *options, tn_tool_use *use, int32_t **tokens,
+                           size_t *count, tn_error *error) {
   *tokens = NULL;
   *count = 0;
   int given = (options->tokens != NULL) + (options->messages_json != NULL) + (options->prompt != NULL);
@@ -77,7 +88,7 @@ tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *opti
     return tn_fail(error, TN_E_INVALID, "a request needs exactly one of tokens, messages and prompt; %d are given",
                    given);
   if (options->tokens) return copy_tokens(options, tokens, count, error);
-  if (options->messages_json) return encode_chat(model, options, tokens, count, error);
+  if (options->messages_json) return encode_chat(model, options, use, tokens, count, error);
   size_t bytes = options->prompt_bytes ? options->prompt_bytes : strlen(options->prompt);
   return encode_text(model, options->prompt, bytes, tokens, count, error);
 }

@@ -47,17 +47,24 @@ static tn_status copy_bias(tn_sampling *sampling, tn_error *error) {
   return copy ? TN_OK : tn_fail(error, TN_E_MEMORY, "no memory for %zu logit biases", sampling->logit_bias_count);
 }
 
+/* Room in the outputs of an answer that is taken apart, for each token: an answer of longer calls and more parts than
+ * any model writes fails. */
+#define PARTS_OF_TOKEN 4u
+#define BYTES_OF_PART 32u
+
 /* The longest answer's tokens and outputs. */
-static tn_status make_room(tn_request *request, const int32_t *tokens, tn_error *error) {
+static tn_status make_room(tn_request *request, const int32_t *tokens, bool is_apart, tn_error *error) {
   uint32_t answer = request->token_limit - request->prompt_count;
+  uint32_t events = is_apart ? (answer + 1) * PARTS_OF_TOKEN : answer + 1;
   request->tokens = tn_calloc(request->token_limit, sizeof *request->tokens);
   if (request->on_output) {
     request->outputs = tn_outputs_create(0, 0, 0);
   } else {
     /* one event a token and one for what is held back at the end */
     size_t text_bytes;
-    if (tn_mul_size((size_t)answer + 1, request->vocabulary->longest_piece, &text_bytes))
-      request->outputs = tn_outputs_create(answer + 1, text_bytes, request->sampling.top_logprobs);
+    if (tn_mul_size((size_t)answer + 1, request->vocabulary->longest_piece, &text_bytes) &&
+        tn_add_size(text_bytes, is_apart ? (size_t)events * BYTES_OF_PART : 0, &text_bytes))
+      request->outputs = tn_outputs_create(events, text_bytes, request->sampling.top_logprobs);
   }
   request->callback_lock = tn_mutex_create();
   if (!request->tokens || !request->outputs || !request->callback_lock)
@@ -101,7 +108,10 @@ tn_status tn_request_create(const tn_request_limits *limits, const tn_request_op
     request->salt = tn_salt_create(options->cache_salt);
     if (!request->salt) status = tn_fail(error, TN_E_MEMORY, "no memory for the cache salt");
   }
-  if (status == TN_OK) status = make_room(request, tokens, error);
+  if (status == TN_OK) {
+    bool is_apart = options->tools_json || options->tool_choice || options->split_reasoning;
+    status = make_room(request, tokens, is_apart, error);
+  }
   if (status != TN_OK) {
     tn_request_release(request);
     tn_request_release(request);
@@ -114,6 +124,7 @@ tn_status tn_request_create(const tn_request_limits *limits, const tn_request_op
 void tn_request_release(tn_request *request) {
   if (atomic_fetch_sub(&request->references, 1) != 1) return;
   tn_answer_destroy(request->answer);
+  tn_parts_destroy(request->parts);
   tn_constraint_destroy(request->constraint);
   tn_outputs_destroy(request->outputs);
   tn_mutex_destroy(request->callback_lock);
@@ -142,40 +153,128 @@ static void call_back(tn_request *request, const tn_output *output) {
 static void emit_text(tn_request *request, const tn_output *output) {
   if (request->on_output) {
     call_back(request, output);
-  } else {
-    tn_outputs_push(request->outputs, output);
+  } else if (!tn_outputs_push(request->outputs, output)) {
+    request->is_overfull = true;
   }
 }
+
+/* What an output says of the token it comes with. */
+static void carry_sample(tn_output *output, const tn_sample *sample) {
+  output->token = sample->token;
+  output->logprob = sample->logprob;
+  output->top = sample->top_count ? sample->top : NULL;
+  output->top_count = sample->top_count;
+}
+
+/* ---- taken apart ---- */
+
+static bool emit_part(void *context, const tn_part *part) {
+  static const uint32_t kinds[] = {[TN_PART_CONTENT] = TN_OUTPUT_TEXT,
+                                   [TN_PART_REASONING] = TN_OUTPUT_REASONING,
+                                   [TN_PART_CALL] = TN_OUTPUT_TOOL_CALL};
+  tn_request *request = context;
+  tn_output output = {.size = sizeof output,
+                      .kind = kinds[part->kind],
+                      .text = part->text.data,
+                      .text_bytes = part->text.bytes,
+                      .token = -1,
+                      .tool_name = part->name.data,
+                      .tool_id = part->id,
+                      .tool_index = part->index};
+  if (request->drawn) carry_sample(&output, request->drawn);
+  request->drawn = NULL;
+  emit_text(request, &output);
+  return !request->is_overfull;
+}
+
+tn_status tn_request_take_apart(tn_request *request, const tn_request_limits *limits, const tn_request_options *options,
+                                tn_tool_use *use, tn_error *error) {
+  if (use->is_required && request->constraint)
+    return tn_fail(error, TN_E_INVALID, "the answer is held to a grammar, and tool_choice wants a call");
+  tn_status status = TN_OK;
+  if (use->tools && !request->constraint) {
+    status = tn_constraint_of_tools(limits->constraints, use, &request->constraint, error);
+    request->holds_calls = !use->is_required;
+  }
+  /* calls that the model is free to make are then only checked to be calls */
+  if (status != TN_OK && (use->is_required || status != TN_E_UNSUPPORTED)) return status;
+  uint64_t seed = tn_clock_ns() ^ (uint64_t)(uintptr_t)request;
+  return tn_parts_create(request->vocabulary, options, use, seed, emit_part, request, &request->parts, error);
+}
+
+static bool is_thinking(const tn_request *request) {
+  return request->parts && tn_parts_is_reasoning(request->parts);
+}
+
+bool tn_request_is_held(const tn_request *request) {
+  if (!request->constraint) return false;
+  return request->holds_calls ? request->is_in_call : !is_thinking(request);
+}
+
+bool tn_request_must_go_on(const tn_request *request) {
+  return request->constraint && !request->holds_calls && is_thinking(request);
+}
+
+/* After a token: a call that has begun is held from here on, unless its first words are none of the grammar's. */
+static void follow_calls(tn_request *request) {
+  tn_text body;
+  bool was_in_call = request->was_in_call;
+  if (!request->constraint || !request->holds_calls) return;
+  request->was_in_call = tn_parts_in_call(request->parts, &body);
+  if (!request->was_in_call) {
+    request->is_in_call = false;
+  } else if (!was_in_call) {
+    request->is_in_call = tn_constraint_begin(request->constraint, body.data, body.bytes);
+  }
+}
+
+static tn_status put_in_parts(tn_request *request, const tn_sample *sample, bool is_end, bool *is_over,
+                              tn_error *error) {
+  bool good = true;
+  *is_over = false;
+  request->drawn = sample;
+  if (!is_end) good = tn_parts_put(request->parts, sample->token, is_over);
+  follow_calls(request);
+  if (request->drawn) emit_part(request, &(tn_part){.kind = TN_PART_CONTENT, .text = TN_TEXT(""), .id = ""});
+  if (!good) return tn_fail(error, TN_E_MEMORY, "no memory for an answer's parts");
+  if (request->is_overfull) return tn_fail(error, TN_E_LIMIT, "the answer has more parts than there is room for");
+  return TN_OK;
+}
+
+/* ---- */
 
 tn_status tn_request_put(tn_request *request, const tn_sample *sample, tn_finish *finish, tn_error *error) {
   bool is_over = false;
   tn_status status = TN_OK;
-  if (request->constraint) status = tn_constraint_accept(request->constraint, sample->token, &is_over, error);
+  if (tn_request_is_held(request)) status = tn_constraint_accept(request->constraint, sample->token, &is_over, error);
+  if (request->holds_calls) is_over = false; /* the call is, not the answer */
   if (status != TN_OK) return status;
   if (request->first_token_ns == 0) request->first_token_ns = tn_clock_ns();
   request->tokens[request->token_count++] = sample->token;
-  tn_output output = {.size = sizeof output,
-                      .kind = TN_OUTPUT_TEXT,
-                      .text = "",
-                      .token = sample->token,
-                      .logprob = sample->logprob,
-                      .top = sample->top_count ? sample->top : NULL,
-                      .top_count = sample->top_count};
+  tn_output output = {.size = sizeof output, .kind = TN_OUTPUT_TEXT, .text = ""};
+  carry_sample(&output, sample);
   *finish = TN_FINISH_NONE;
   bool is_end = tn_vocabulary_ends(request->vocabulary, sample->token);
-  bool is_stopped = !is_end && tn_answer_put(request->answer, sample->token, &output.text, &output.text_bytes);
+  bool is_stopped = false;
+  if (request->parts) {
+    status = put_in_parts(request, sample, is_end, &is_stopped, error);
+  } else if (!is_end) {
+    is_stopped = tn_answer_put(request->answer, sample->token, &output.text, &output.text_bytes);
+  }
   if (is_stopped || is_over || (is_end && !request->ignore_end)) {
     *finish = TN_FINISH_STOP;
   } else if (request->token_count == request->token_limit) {
     *finish = TN_FINISH_LENGTH;
   }
-  emit_text(request, &output);
-  return TN_OK;
+  if (!request->parts) emit_text(request, &output);
+  return status;
 }
 
 /* What was held back in case it became a stop string or a whole character. True when it is a stop string after all. */
 static bool flush_text(tn_request *request) {
   tn_output output = {.size = sizeof output, .kind = TN_OUTPUT_TEXT, .token = -1};
+  bool is_over;
+  if (request->parts) return tn_parts_end(request->parts, &is_over) && is_over;
   bool is_stopped = tn_answer_flush(request->answer, &output.text, &output.text_bytes);
   if (output.text_bytes) emit_text(request, &output);
   return is_stopped;

@@ -11,6 +11,7 @@
 #include "engine/constraint.h"
 #include "engine/ledger.h"
 #include "engine/outputs.h"
+#include "engine/parts.h"
 #include "engine/sampler.h"
 
 /* What every request of an engine is checked against. */
@@ -40,7 +41,13 @@ struct tn_request {
   int32_t *tokens; /* [token_limit]: prompt and answer */
   uint32_t token_count;
   tn_answer *answer;
+  tn_parts *parts;           /* instead of `answer`, where reasoning and calls are wanted by themselves; or NULL */
+  const tn_sample *drawn;    /* while a token is put: its sample, until an output carries it */
+  bool is_overfull;          /* an output didn't fit */
   tn_constraint *constraint; /* NULL: a free answer */
+  bool holds_calls;          /* the constraint is for calls alone, each from its marker on */
+  bool was_in_call;          /* behind the last token, such a call was under way */
+  bool is_in_call;           /* and it follows the constraint */
   uint64_t arrival;          /* number in the order of submits */
   tn_ledger *ledger;         /* NULL: waiting */
   uint32_t planned;          /* rows in the step being made */
@@ -63,11 +70,18 @@ struct tn_request {
  * TN_E_LIMIT or TN_E_MEMORY, with a message. */
 tn_status tn_request_create(const tn_request_limits *limits, const tn_request_options *options, const int32_t *tokens,
                             size_t token_count, struct tn_request **request, tn_error *error);
+/* The request's answer is taken apart as `use`, which gives up its tools, says; before it is handed to anybody. */
+tn_status tn_request_take_apart(struct tn_request *request, const tn_request_limits *limits,
+                                const tn_request_options *options, tn_tool_use *use, tn_error *error);
 /* One reference less; the last one frees it. */
 void tn_request_release(struct tn_request *request);
 
 /* Tokens whose KV is missing; at least 1 while it runs. */
 uint32_t tn_request_pending(const struct tn_request *request);
+/* The constraint rules the next token. It waits until reasoning has ended, or until a call begins. */
+bool tn_request_is_held(const struct tn_request *request);
+/* The answer can't end yet: a constraint waits for the end of reasoning. */
+bool tn_request_must_go_on(const struct tn_request *request);
 /* Tokens answered so far. */
 uint32_t tn_request_answered(const struct tn_request *request);
 

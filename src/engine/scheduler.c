@@ -273,7 +273,9 @@ static tn_status add_rows(tn_scheduler *scheduler, bool is_alone, tn_request **c
 /* ---- after the step ---- */
 
 static tn_status draw_token(tn_scheduler *scheduler, tn_request *request, tn_error *error) {
-  bool bans_end = !request->ignore_end && !request->constraint && tn_request_answered(request) < request->min_tokens;
+  bool is_held = tn_request_is_held(request);
+  bool bans_end = tn_request_must_go_on(request) ||
+                  (!request->ignore_end && !is_held && tn_request_answered(request) < request->min_tokens);
   tn_draw draw = {.sampling = &request->sampling,
                   .logits = tn_step_logits(&scheduler->step, request->entry, request->planned - 1),
                   .tokens = request->tokens,
@@ -282,8 +284,7 @@ static tn_status draw_token(tn_scheduler *scheduler, tn_request *request, tn_err
                   .banned = bans_end ? request->vocabulary->end_tokens : NULL,
                   .banned_count = bans_end ? request->vocabulary->end_count : 0};
   tn_status status = TN_OK;
-  if (request->constraint)
-    status = tn_constraint_allowed(request->constraint, &draw.allowed, &draw.allowed_count, error);
+  if (is_held) status = tn_constraint_allowed(request->constraint, &draw.allowed, &draw.allowed_count, error);
   return status == TN_OK ? tn_sampler_draw(scheduler->sampler, &draw, &scheduler->sample, error) : status;
 }
 

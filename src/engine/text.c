@@ -51,7 +51,7 @@ tn_status tn_chat_render(const tn_model *model, const char *messages_json, const
   *text = NULL;
   *bytes = 0;
   tn_jinja_output output;
-  tn_status status = tn_chat_output(model, messages_json, extra_json, &output, error);
+  tn_status status = tn_chat_output(model, messages_json, extra_json, NULL, &output, error);
   if (status == TN_OK) {
     *text = tn_copy_text(output.text, output.size);
     *bytes = *text ? output.size : 0;

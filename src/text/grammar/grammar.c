@@ -160,6 +160,59 @@ tn_status tn_grammar_from_choices(tn_grammar **grammar, const tn_grammar_text *c
   return finish_grammar(grammar, g, status, error);
 }
 
+static tn_expr any_text(tn_exprs *x) {
+  return tn_expr_repeat(x, tn_expr_range(x, 0, 255), 0, TN_EXPR_MANY);
+}
+
+static tn_expr part_expr(tn_exprs *x, const tn_grammar_part *part, tn_status *status, tn_error *error) {
+  uint32_t rule = 0;
+  size_t base = x->scratch_count;
+  switch (part->kind) {
+    case TN_GRAMMAR_LITERAL: return tn_expr_literal(x, part->text.bytes, part->text.size);
+    case TN_GRAMMAR_SCHEMA:
+      *status = tn_schema_add(x, part->text.bytes, part->text.size, &rule, error);
+      return *status == TN_OK ? tn_expr_call(x, rule) : TN_EXPR_NOTHING;
+    case TN_GRAMMAR_CHOICES:
+      for (size_t i = 0; i < part->choice_count; i++)
+        tn_exprs_scratch(x, tn_expr_literal(x, part->choices[i].bytes, part->choices[i].size));
+      return tn_expr_combine(x, TN_EXPR_IS_ALT, base);
+    case TN_GRAMMAR_WITHOUT: {
+      tn_expr literal = tn_expr_literal(x, part->text.bytes, part->text.size);
+      return tn_expr_not(x, tn_expr_concat3(x, any_text(x), literal, any_text(x)));
+    }
+  }
+  return TN_EXPR_NOTHING;
+}
+
+static tn_expr sequence_expr(tn_exprs *x, const tn_grammar_sequence *sequence, tn_status *status, tn_error *error) {
+  tn_expr all = TN_EXPR_EMPTY, group = TN_EXPR_EMPTY;
+  for (size_t i = sequence->count; i-- > 0 && *status == TN_OK;) {
+    const tn_grammar_part *part = &sequence->parts[i];
+    group = tn_expr_concat(x, part_expr(x, part, status, error), group);
+    if (i > 0 && part->group && part[-1].group == part->group) continue;
+    all = tn_expr_concat(x, part->group ? tn_expr_optional(x, group) : group, all);
+    group = TN_EXPR_EMPTY;
+  }
+  return all;
+}
+
+tn_status tn_grammar_from_sequences(tn_grammar **grammar, const tn_grammar_sequence *sequences, size_t count,
+                                    const char *between, tn_error *error) {
+  *grammar = NULL;
+  tn_grammar *g = new_grammar(error);
+  if (!g) return TN_E_MEMORY;
+  tn_exprs *x = &g->exprs;
+  tn_status status = TN_OK;
+  size_t base = x->scratch_count;
+  for (size_t i = 0; i < count && status == TN_OK; i++)
+    tn_exprs_scratch(x, sequence_expr(x, &sequences[i], &status, error));
+  tn_expr one = tn_expr_combine(x, TN_EXPR_IS_ALT, base), body = one;
+  if (between) /* one (between one)* */
+    body = tn_expr_concat(x, one, tn_expr_repeat(x, tn_expr_concat(x, tn_expr_text(x, between), one), 0, TN_EXPR_MANY));
+  if (status == TN_OK) status = root_of(g, body, error);
+  return finish_grammar(grammar, g, status, error);
+}
+
 /* ---- matchers ---- */
 
 tn_status tn_grammar_matcher_create(tn_grammar_matcher **matcher, tn_grammar *grammar, tn_error *error) {

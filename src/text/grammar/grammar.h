@@ -51,6 +51,31 @@ tn_status tn_grammar_from_regex(tn_grammar **grammar, const char *pattern, size_
 /* Exactly one of `count` > 0 texts. */
 tn_status tn_grammar_from_choices(tn_grammar **grammar, const tn_grammar_text *choices, size_t count, tn_error *error);
 
+/* Texts put together of parts. */
+typedef enum tn_grammar_part_kind {
+  TN_GRAMMAR_LITERAL, /* `text` itself */
+  TN_GRAMMAR_SCHEMA,  /* JSON valid under the schema `text` */
+  TN_GRAMMAR_CHOICES, /* one of `choices` */
+  TN_GRAMMAR_WITHOUT  /* anything in which `text` doesn't occur */
+} tn_grammar_part_kind;
+
+typedef struct tn_grammar_part {
+  tn_grammar_part_kind kind;
+  tn_grammar_text text;
+  const tn_grammar_text *choices;
+  size_t choice_count;
+  uint32_t group; /* 0: always there. Neighbours of one other number are there together or not at all */
+} tn_grammar_part;
+
+typedef struct tn_grammar_sequence {
+  const tn_grammar_part *parts;
+  size_t count;
+} tn_grammar_sequence;
+
+/* One of `count` > 0 sequences; with `between` (not NULL) any number of them, with that text between each two. */
+tn_status tn_grammar_from_sequences(tn_grammar **grammar, const tn_grammar_sequence *sequences, size_t count,
+                                    const char *between, tn_error *error);
+
 /* Gives up the caller's reference. NULL is fine. */
 void tn_grammar_release(tn_grammar *grammar);
 

@@ -281,7 +281,7 @@ static tn_status compile_document(tn_schema *s, uint32_t *root) {
   return s->status;
 }
 
-tn_status tn_schema_rules(tn_exprs *x, const char *text, size_t size, uint32_t *root, tn_error *error) {
+static tn_status add_schema(tn_exprs *x, const char *text, size_t size, bool is_all, uint32_t *root, tn_error *error) {
   tn_schema s = {.x = x, .error = error, .free_string = UINT32_MAX};
   json_error_t problem;
   if (size > MAX_TEXT) return tn_fail(error, TN_E_LIMIT, "a schema of %zu bytes; %zu are allowed", size, MAX_TEXT);
@@ -292,8 +292,16 @@ tn_status tn_schema_rules(tn_exprs *x, const char *text, size_t size, uint32_t *
     return tn_fail(error, TN_E_INVALID, "the schema is not JSON: %s (byte %d)", problem.text, problem.position);
   s.root = document;
   tn_status status = compile_document(&s, root);
-  if (status == TN_OK) status = tn_exprs_analyse(x, *root, name_of_rule, &s, error);
+  if (status == TN_OK && is_all) status = tn_exprs_analyse(x, *root, name_of_rule, &s, error);
   json_decref(document);
   schema_finish(&s);
   return status;
+}
+
+tn_status tn_schema_rules(tn_exprs *x, const char *text, size_t size, uint32_t *root, tn_error *error) {
+  return add_schema(x, text, size, true, root, error);
+}
+
+tn_status tn_schema_add(tn_exprs *x, const char *text, size_t size, uint32_t *root, tn_error *error) {
+  return add_schema(x, text, size, false, root, error);
 }

@@ -7,4 +7,7 @@
 /* Compiles and analyses the schema in `text`; *root is the rule to begin with. Errors name a JSON pointer. */
 tn_status tn_schema_rules(tn_exprs *x, const char *text, size_t size, uint32_t *root, tn_error *error);
 
+/* Adds the rules of a further schema, for grammars of several parts: analysed once, when all are there. */
+tn_status tn_schema_add(tn_exprs *x, const char *text, size_t size, uint32_t *root, tn_error *error);
+
 #endif

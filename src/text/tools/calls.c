@@ -65,15 +65,16 @@ static bool is_json_object(tn_text text) {
 
 bool tn_calls_add(tn_calls *calls, tn_text name, tn_text arguments) {
   arguments = tn_trim(arguments);
-  if (!calls->tools || tn_tool_list_find(calls->tools, name) < 0 || !is_json_object(arguments)) return false;
+  int tool = calls->tools ? tn_tool_list_find(calls->tools, name) : -1;
+  if (tool < 0 || !is_json_object(arguments)) return false;
   tn_call *call = TN_PUSH(calls->calls, calls->count, calls->capacity);
   if (!call) {
     calls->text.failed = true;
     return false;
   }
-  *call = (tn_call){calls->text.size, name.bytes, calls->text.size + name.bytes, arguments.bytes};
-  tn_buf_append(&calls->text, name.data, name.bytes);
+  *call = (tn_call){(size_t)tool, calls->text.size, arguments.bytes};
   tn_buf_append(&calls->text, arguments.data, arguments.bytes);
+  tn_buf_putc(&calls->text, 0);
   return !calls->text.failed;
 }
 

@@ -109,7 +109,7 @@ static void give_calls(tn_tool_parser *p) {
     write_id(id, p->options.id_seed, p->call_count);
     give(p, &(tn_part){.kind = TN_PART_CALL,
                        .text = {p->calls.text.data + call->arguments, call->arguments_bytes},
-                       .name = {p->calls.text.data + call->name, call->name_bytes},
+                       .name = tn_tool_list_name(p->calls.tools, call->tool),
                        .id = id,
                        .index = p->call_count++});
     if (p->options.single_call) p->is_over = true;
@@ -389,4 +389,10 @@ bool tn_tool_parser_is_over(const tn_tool_parser *p) {
 
 bool tn_tool_parser_is_reasoning(const tn_tool_parser *p) {
   return p->place == IN_REASONING || p->place == IN_HEADER;
+}
+
+bool tn_tool_parser_in_call(const tn_tool_parser *p, tn_text *body) {
+  if (p->place != IN_CALL || p->is_bare) return false;
+  *body = (tn_text){p->region.data + p->body, p->region.size - p->body};
+  return true;
 }

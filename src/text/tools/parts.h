@@ -36,7 +36,8 @@ unsigned tn_tool_parameter_kinds(const tn_tool_list *list, size_t tool, tn_text 
 /* ---- calls ---- */
 
 typedef struct tn_call {
-  size_t name, name_bytes, arguments, arguments_bytes; /* places in tn_calls.text */
+  size_t tool;                       /* in the list */
+  size_t arguments, arguments_bytes; /* place in tn_calls.text; zero-terminated */
 } tn_call;
 
 typedef struct tn_calls {

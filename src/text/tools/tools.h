@@ -18,6 +18,7 @@
 
 struct json_t; /* jansson's */
 struct tn_tokenizer;
+struct tn_grammar;
 
 /* ---- syntaxes ---- */
 
@@ -60,7 +61,7 @@ int tn_tool_list_find(const tn_tool_list *list, tn_text name);
 
 typedef enum tn_part_kind { TN_PART_CONTENT, TN_PART_REASONING, TN_PART_CALL } tn_part_kind;
 
-/* A piece of an answer; valid during the call of the sink. */
+/* A piece of an answer; valid during the call of the sink. Texts are zero-terminated too. */
 typedef struct tn_part {
   tn_part_kind kind;
   tn_text text;   /* content or reasoning; a call's arguments, a JSON object */
@@ -98,5 +99,24 @@ bool tn_tool_parser_end(tn_tool_parser *parser);
 bool tn_tool_parser_is_over(const tn_tool_parser *parser);
 /* The text so far ends inside reasoning (in channels also: inside a header). */
 bool tn_tool_parser_is_reasoning(const tn_tool_parser *parser);
+
+/* Inside a call that a marker began: true, and *body is what stands behind the marker so far. */
+bool tn_tool_parser_in_call(const tn_tool_parser *parser, tn_text *body);
+
+/* ---- grammars ---- */
+
+typedef struct tn_tool_grammar_options {
+  const char *template_source;
+  const struct tn_tokenizer *tokenizer; /* tells which markers are control tokens; NULL: none is */
+  const tn_tool_list *tools;
+  int only; /* the one tool that may be called; -1: all may */
+  bool single_call;
+  bool behind_marker; /* a call's text behind its opening marker, to its end; else answers that are calls */
+} tn_tool_grammar_options;
+
+/* The grammar of calls whose arguments are valid under the tools' schemas, and of nothing else. It is for what comes
+ * after reasoning. TN_E_UNSUPPORTED: a syntax for which there is no grammar, markers that are control tokens (a grammar
+ * never allows those), or a schema that can't be enforced; see tn_grammar_from_schema. */
+tn_status tn_tool_grammar(const tn_tool_grammar_options *options, struct tn_grammar **grammar, tn_error *error);
 
 #endif

@@ -107,7 +107,7 @@ static tn_status check_tensors(tn_model *model, tn_container_use *use, tn_error 
   for (size_t i = 0; i < model->file.tensor_count && status == TN_OK; i++) {
     const tn_file_tensor *tensor = model->file.tensors + i;
     uint64_t count = 1;
-    for (uint32_t d = 0; d < tensor->rank; d++) count *= (uint64_t)tensor->dims[d];
+    for (uint32_t d = 0; d < tensor->rank && d < TN_FILE_TENSOR_RANK; d++) count *= (uint64_t)tensor->dims[d];
     if (use->tensors[i])
       model->parameters += count;
     else if (count && !is_known_unused(model, tensor->name))

@@ -101,7 +101,7 @@ static void print_file(const tn_container *file) {
     const tn_file_tensor *tensor = file->tensors + i;
     char dims[96] = "";
     size_t at = 0;
-    for (uint32_t d = 0; d < tensor->rank && at < sizeof dims; d++)
+    for (uint32_t d = 0; d < tensor->rank && d < TN_FILE_TENSOR_RANK && at < sizeof dims; d++)
       at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%lld", d ? ", " : "", (long long)tensor->dims[d]);
     printf("  %-44s %-7s [%s] %zu bytes\n", tensor->name, tn_dtype_name(tensor->dtype), dims, tensor->bytes);
   }
@@ -163,7 +163,8 @@ static int print_json(const inspect_tool *tool) {
   for (size_t i = 0; i < file->tensor_count; i++) {
     const tn_file_tensor *tensor = file->tensors + i;
     json_t *dims = json_array();
-    for (uint32_t d = 0; d < tensor->rank; d++) json_array_append_new(dims, json_integer(tensor->dims[d]));
+    for (uint32_t d = 0; d < tensor->rank && d < TN_FILE_TENSOR_RANK; d++)
+      json_array_append_new(dims, json_integer(tensor->dims[d]));
     json_array_append_new(
         tensors, json_pack("{s:s, s:s, s:o, s:I}", "name", tensor->name, "type", tn_dtype_name(tensor->dtype), "dims",
                            dims, "bytes", (json_int_t)tensor->bytes));

@@ -29,7 +29,8 @@ tn_status tn_file_read(const char *path, size_t limit, char **data, size_t *size
  * device, a pipe) is written in place. */
 tn_status tn_file_write(const char *path, const void *data, size_t size, tn_error *error);
 
-/* The same piece by piece: nothing is at `path` before the commit. Each open writer ends with commit or discard. */
+/* The same piece by piece: nothing new is at `path` before the commit, and what is no regular file is refused. Each
+ * open writer ends with commit or discard. */
 typedef struct tn_file_writer tn_file_writer;
 tn_status tn_file_writer_open(tn_file_writer **writer, const char *path, tn_error *error);
 tn_status tn_file_writer_append(tn_file_writer *writer, const void *data, size_t size, tn_error *error);

@@ -18,6 +18,11 @@ static tn_status fail_errno(tn_error *error, const char *path, const char *doing
   return tn_fail(error, code == ENOENT ? TN_E_NOT_FOUND : TN_E_IO, "%s: cannot %s: %s", path, doing, strerror(code));
 }
 
+/* What something that is no regular file is, for messages. */
+static const char *irregular(mode_t mode) {
+  return S_ISDIR(mode) ? "a directory" : "a pipe or a device";
+}
+
 tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error) {
   *map = (tn_file_map){0};
   int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe is refused, not waited for */
@@ -27,8 +32,7 @@ tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error) 
   if (fstat(descriptor, &info) != 0) {
     status = fail_errno(error, path, "read");
   } else if (!S_ISREG(info.st_mode)) {
-    status = tn_fail(error, TN_E_IO, "%s: is %s, expected a regular file", path,
-                     S_ISDIR(info.st_mode) ? "a directory" : "a pipe or a device");
+    status = tn_fail(error, TN_E_IO, "%s: is %s, expected a regular file", path, irregular(info.st_mode));
   } else if (info.st_size > 0) {
     void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (data == MAP_FAILED) {
@@ -131,9 +135,8 @@ static void free_writer(tn_file_writer *writer) {
   free(writer);
 }
 
-tn_status tn_file_writer_open(tn_file_writer **out, const char *path, tn_error *error) {
+static tn_status open_writer(tn_file_writer **out, const char *path, tn_error *error) {
   size_t length = strlen(path);
-  *out = NULL;
   tn_file_writer *writer = tn_calloc(1, sizeof *writer);
   if (writer) {
     writer->path = tn_copy_text(path, length);
@@ -156,6 +159,17 @@ tn_status tn_file_writer_open(tn_file_writer **out, const char *path, tn_error *
   fchmod(writer->descriptor, 0666 & ~mask);
   *out = writer;
   return TN_OK;
+}
+
+tn_status tn_file_writer_open(tn_file_writer **out, const char *path, tn_error *error) {
+  struct stat info;
+  *out = NULL;
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+    return tn_fail(error, TN_E_IO, "%s: is %s, expected a regular file or none", path, irregular(info.st_mode));
+  char *target = realpath(path, NULL); /* a link stays a link: its target is replaced */
+  tn_status status = open_writer(out, target ? target : path, error);
+  free(target);
+  return status;
 }
 
 tn_status tn_file_writer_append(tn_file_writer *writer, const void *data, size_t size, tn_error *error) {
@@ -190,14 +204,8 @@ static tn_status write_and_rename(const char *path, const void *data, size_t siz
 
 tn_status tn_file_write(const char *path, const void *data, size_t size, tn_error *error) {
   struct stat info;
-  char *target = realpath(path, NULL); /* a link stays a link: its target is replaced */
-  tn_status status;
-  if (target && stat(target, &info) == 0 && !S_ISREG(info.st_mode))
-    status = write_in_place(target, data, size, error);
-  else
-    status = write_and_rename(target ? target : path, data, size, error);
-  free(target);
-  return status;
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return write_in_place(path, data, size, error);
+  return write_and_rename(path, data, size, error);
 }
 
 bool tn_path_is_directory(const char *path) {

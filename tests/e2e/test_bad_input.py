@@ -113,6 +113,13 @@ def bad_arguments(folder):
     expect("full disk", run("logits", LLAMA, "--tokens", "1,2,3", "--all", "--out", out, limit=1024), [out])
     if os.listdir(folder) != ["bad.gguf"] and [name for name in os.listdir(folder) if name.startswith("out.f32")]:
         failures.append("full disk: a part of the file was left")
+    link = os.path.join(folder, "link")
+    os.symlink("/proc/self/fd/1", link)
+    result = logits(LLAMA, out=link)
+    if not os.path.islink(link) or result.returncode != 0 or len(result.stdout) != 4 * 320:
+        failures.append(f"output through a link to a pipe: {result.returncode}, {len(result.stdout)} bytes, {result.stderr[:200]}")
+    expect("a model into a pipe", run("quantize", LLAMA, link, "--type", "q8_0"), [link, "pipe"])
+    os.unlink(link)
     expect("output into nowhere", logits(LLAMA, out=os.path.join(folder, "no", "out")), ["no/out"])
     with open("/dev/full", "w") as full:
         expect("stdout full", run("run", LLAMA, "-p", "x", "--raw", "-n", "4", stdout=full), ["stdout"])

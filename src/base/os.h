@@ -43,6 +43,7 @@ bool tn_path_exists(const char *path);
 /* ---- clock ---- */
 uint64_t tn_clock_ns(void); /* monotonic */
 void tn_sleep_ns(uint64_t ns);
+int64_t tn_unix_time(void); /* seconds since 1970 */
 /* Local wall-clock time formatted with strftime's `format` into `out` (zero-terminated, cut at `capacity`). */
 void tn_local_time(const char *format, char *out, size_t capacity);
 

@@ -22,6 +22,10 @@ void tn_sleep_ns(uint64_t ns) {
   nanosleep(&wait, NULL);
 }
 
+int64_t tn_unix_time(void) {
+  return (int64_t)time(NULL);
+}
+
 void tn_local_time(const char *format, char *out, size_t capacity) {
   time_t now = time(NULL);
   struct tm local;

@@ -1,0 +1,84 @@
+/* Sockets (see socket.h). */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "base/error.h"
+#include "base/socket.h"
+
+#define BACKLOG 1024
+
+static struct addrinfo *addresses_of(const char *host, uint16_t port, int *fault) {
+  char service[8];
+  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+  struct addrinfo *list = NULL;
+  snprintf(service, sizeof service, "%u", port);
+  *fault = getaddrinfo(host, service, &hints, &list);
+  return *fault ? NULL : list;
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+  if (address->sa_family == AF_INET)
+    return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+bool tn_host_is_loopback(const char *host) {
+  int fault;
+  struct addrinfo *list = addresses_of(host, 0, &fault);
+  bool all = list != NULL;
+  for (const struct addrinfo *at = list; at; at = at->ai_next) all = all && is_loopback(at->ai_addr);
+  if (list) freeaddrinfo(list);
+  return all;
+}
+
+/* The port a socket is bound to; 0 when the system doesn't say. */
+static uint16_t port_of(int descriptor) {
+  struct sockaddr_storage address;
+  socklen_t size = sizeof address;
+  if (getsockname(descriptor, (struct sockaddr *)&address, &size) != 0) return 0;
+  if (address.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
+  return ntohs(((struct sockaddr_in *)&address)->sin_port);
+}
+
+tn_status tn_socket_listen(const char *host, uint16_t port, int *descriptor, uint16_t *bound, tn_error *error) {
+  int fault, yes = 1;
+  struct addrinfo *address = addresses_of(host, port, &fault);
+  *descriptor = -1;
+  if (!address) return tn_fail(error, TN_E_NOT_FOUND, "cannot listen on %s: %s", host, gai_strerror(fault));
+  int made = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool ok = made >= 0 && setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+            bind(made, address->ai_addr, address->ai_addrlen) == 0 && listen(made, BACKLOG) == 0;
+  int cause = errno;
+  freeaddrinfo(address);
+  if (!ok) {
+    if (made >= 0) close(made);
+    return tn_fail(error, TN_E_IO, "cannot listen on %s port %u: %s", host, port, strerror(cause));
+  }
+  *descriptor = made;
+  *bound = port_of(made);
+  return TN_OK;
+}
+
+void tn_socket_close(int descriptor) {
+  close(descriptor);
+}
+
+bool tn_socket_hung_up(int descriptor) {
+  struct pollfd one = {.fd = descriptor, .events = POLLRDHUP};
+  return poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}
+
+void tn_descriptors_raise_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}

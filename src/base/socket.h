@@ -1,0 +1,24 @@
+/* Sockets, as far as a server needs them beside its HTTP library. */
+#ifndef TENON_BASE_SOCKET_H
+#define TENON_BASE_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "tenon/status.h"
+
+/* Whether every address of `host` (a name or a numeric address) is this machine's loopback; false for names that are
+ * not known. */
+bool tn_host_is_loopback(const char *host);
+
+/* A listening TCP socket on the first address of `host`; port 0 takes a free one. *descriptor is closed by the caller,
+ * *bound is the port. Errors name host and port: TN_E_NOT_FOUND (no such host), TN_E_IO. */
+tn_status tn_socket_listen(const char *host, uint16_t port, int *descriptor, uint16_t *bound, tn_error *error);
+void tn_socket_close(int descriptor);
+
+/* Whether the other end of a connection has closed it or its sending half. Never waits. */
+bool tn_socket_hung_up(int descriptor);
+
+/* Raises the number of descriptors this process may open to what the system allows it. */
+void tn_descriptors_raise_limit(void);
+
+#endif

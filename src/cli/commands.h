@@ -6,6 +6,7 @@
 #define TN_COMMANDS(X)                                                            \
   X(run, "run", "answer one prompt")                                              \
   X(chat, "chat", "talk with a model")                                            \
+  X(serve, "serve", "answer over HTTP, as OpenAI's API does")                     \
   X(eval, "eval", "measure quality")                                              \
   X(logits, "logits", "logits of given tokens")                                   \
   X(inspect, "inspect", "metadata, tensors, graph, placement, memory of a model") \

@@ -25,7 +25,7 @@ LAYERS = {
     "engine": DRIVER + ["tenon/tenon.h", "tensor", "program", "graph", "device", "model", "text"],
     "bundle": DRIVER + ["tensor", "program", "graph", "device"],
     "conformance": DRIVER + ["tensor", "program", "device"],
-    "cli": BASE + ["tenon/tenon.h"],
+    "cli": BASE + ["tenon/tenon.h", "server/server.h"],
     "server": BASE + ["tenon/tenon.h"],
     "tools": None,  # anything but device folders
 }

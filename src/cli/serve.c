@@ -1,0 +1,119 @@
+/* tenon serve: a model over HTTP. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "cli/options.h"
+#include "server/server.h"
+
+#define MAX_KEY_FILE_BYTES ((size_t)1 << 20)
+
+typedef struct serve_command {
+  tn_server_options server;
+  tn_engine_options engine;
+  uint32_t port;
+  const char *key, *key_file;
+  bool fields;
+  char *key_text; /* of key_file */
+  const char **keys;
+  size_t key_count, key_capacity;
+} serve_command;
+
+static tn_status add_key(serve_command *serve, const char *key, tn_error *error) {
+  const char **slot = TN_PUSH(serve->keys, serve->key_count, serve->key_capacity);
+  if (!slot) return tn_fail(error, TN_E_MEMORY, "no memory for the API keys");
+  *slot = key;
+  return TN_OK;
+}
+
+/* The keys of --api-key and of the lines of --api-key-file. */
+static tn_status read_keys(serve_command *serve, tn_error *error) {
+  size_t size;
+  tn_status status = TN_OK;
+  if (serve->key && !*serve->key) return tn_fail(error, TN_E_INVALID, "--api-key: the key is empty");
+  if (serve->key) status = add_key(serve, serve->key, error);
+  if (status == TN_OK && serve->key_file) {
+    status = tn_file_read(serve->key_file, MAX_KEY_FILE_BYTES, &serve->key_text, &size, error);
+    char *rest = status == TN_OK ? serve->key_text : NULL, *line;
+    while (status == TN_OK && (line = strtok_r(rest, "\r\n", &rest))) status = add_key(serve, line, error);
+    if (status == TN_OK && !serve->key_count)
+      status = tn_fail(error, TN_E_FORMAT, "%s: expected one key a line, found none", serve->key_file);
+  }
+  serve->server.keys = serve->keys;
+  serve->server.key_count = serve->key_count;
+  return status;
+}
+
+/* The file's or folder's own name, for a model that has none. */
+static const char *last_part(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash && slash[1] ? slash + 1 : path;
+}
+
+static tn_status serve_model(serve_command *serve, const char *path, tn_error *error) {
+  tn_model *model = NULL;
+  tn_engine *engine = NULL;
+  tn_model_info info = TN_MODEL_INFO;
+  tn_status status = tn_model_open(path, &model, error);
+  if (status == TN_OK) {
+    tn_model_describe(model, &info);
+    if (!serve->server.name) serve->server.name = *info.name ? info.name : last_part(path);
+    status = tn_engine_create(model, &serve->engine, &engine, error);
+  }
+  if (status == TN_OK) status = tn_serve(model, engine, &serve->server, error);
+  tn_engine_destroy(engine);
+  tn_model_close(model);
+  return status;
+}
+
+int tn_command_serve(int argc, char **argv) {
+  serve_command serve = {.server = TN_SERVER_OPTIONS, .engine = TN_ENGINE_OPTIONS, .port = 8080};
+  tn_server_options *server = &serve.server;
+  const tn_cli_option options[] = {
+      {"host", 0, TN_CLI_TEXT, &server->host, "HOST", "address to listen on; default 127.0.0.1", 0, 0},
+      {"port", 0, TN_CLI_U32, &serve.port, "N", "default 8080; 0 takes a free one", 0, 65535},
+      {"name", 0, TN_CLI_TEXT, &server->name, "NAME", "the model's id in answers; default: its own name", 0, 0},
+      {"api-key", 0, TN_CLI_TEXT, &serve.key, "KEY", "requests must give this key", 0, 0},
+      {"api-key-file", 0, TN_CLI_TEXT, &serve.key_file, "F", "or one of the keys in file F, one a line", 0, 0},
+      {"allow-public", 0, TN_CLI_FLAG, &server->allow_public, NULL, "a public address without a key", 0, 0},
+      {"parallel", 0, TN_CLI_U32, &serve.engine.max_sequences, "N", "answers made at once; default 8", 1, 1024},
+      {"queue", 0, TN_CLI_U32, &serve.engine.queue, "N", "requests waiting at most; default 256", 1, 1 << 20},
+      {"connections", 0, TN_CLI_U32, &server->connections, "N", "at most; default 4096", 1, 1 << 20},
+      {"max-body", 0, TN_CLI_U32, &server->body_mib, "MIB", "a request's body at most; default 32", 1, 1024},
+      {"idle-timeout", 0, TN_CLI_U32, &server->idle_seconds, "S", "closes silent connections; default 120", 1, 86400},
+      {"timeout", 0, TN_CLI_U32, &server->timeout_seconds, "S", "an answer may take; default 3600, 0: no end", 0,
+       1 << 20},
+      {"stop-timeout", 0, TN_CLI_U32, &server->stop_seconds, "S", "answers may finish after SIGTERM; default 10", 0,
+       3600},
+      {"device", 0, TN_CLI_TEXT, &serve.engine.device, "D", "device that runs the model", 0, 0},
+      {"threads", 't', TN_CLI_U32, &serve.engine.threads, "N", "threads; default: the processors allowed", 1, 1024},
+      {"ctx", 0, TN_CLI_U32, &serve.engine.context, "N", "context; default: the model's", 1, 1 << 28},
+      {"kv", 0, TN_CLI_TEXT, &serve.engine.kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0},
+      {"activations", 0, TN_CLI_TEXT, &serve.engine.activations, "MODE", "auto (default) or float", 0, 0},
+      {"fields", 0, TN_CLI_FLAG, &serve.fields, NULL, "print the table of the API's fields and end", 0, 0},
+  };
+  const tn_cli_command command = {
+      "serve", "MODEL [options]", "Answers over HTTP as OpenAI's API does.", options, TN_COUNT(options), 0, 1};
+  const char *path;
+  size_t count;
+  tn_cli_result parsed = tn_cli_parse(&command, argc, argv, &path, &count);
+  if (parsed != TN_CLI_GO) return tn_cli_exit(parsed);
+  if (serve.fields) {
+    tn_server_print_fields(stdout);
+    return tn_cli_finish_output();
+  }
+  if (!count) {
+    fprintf(stderr, "tenon serve: missing argument; usage: tenon serve MODEL [options]\n");
+    return 2;
+  }
+  server->port = (uint16_t)serve.port;
+  tn_catch_interrupts();
+  tn_error error = {0};
+  tn_status status = read_keys(&serve, &error);
+  if (status == TN_OK) status = serve_model(&serve, path, &error);
+  free(serve.keys);
+  free(serve.key_text);
+  return status == TN_OK ? 0 : tn_cli_fail(error.message);
+}

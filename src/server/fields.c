@@ -1,0 +1,193 @@
+#include "server/fields.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "server/server.h"
+
+#define BOTH (TN_ON_CHAT | TN_ON_COMPLETIONS)
+
+typedef enum field_type { BOOLEAN, INTEGER, NUMBER, TEXT, OBJECT, ARRAY, TEXT_OR_ARRAY, ANY } field_type;
+typedef enum treatment { HONOURED, ACCEPTED, REFUSED } treatment;
+
+typedef struct field {
+  unsigned endpoints;
+  const char *name;
+  field_type type;
+  double minimum, maximum; /* of a number; of a text or array its length; both 0: any */
+  treatment treatment;
+  const char *meaning;
+} field;
+
+/* ACCEPTED: without effect on the answer, because known clients send it. */
+static const field fields[] = {
+    {BOTH, "model", TEXT, 0, 0, ACCEPTED, "any name; the answer tells the model that is served"},
+    {TN_ON_CHAT, "messages", ARRAY, 1, 1e6, HONOURED, "the conversation, rendered by the model's chat template"},
+    {TN_ON_CHAT, "chat_template_kwargs", OBJECT, 0, 0, HONOURED, "further variables of the chat template"},
+    {TN_ON_COMPLETIONS, "prompt", TEXT_OR_ARRAY, 0, 0, HONOURED,
+     "text, list of texts, list of token ids, or list of such lists"},
+    {TN_ON_COMPLETIONS, "echo", BOOLEAN, 0, 0, HONOURED, "the prompt before the answer; not together with logprobs"},
+    {BOTH, "max_tokens", INTEGER, 1, 1 << 28, HONOURED,
+     "tokens of the answer at most; absent: 16 for completions, else what fits"},
+    {TN_ON_CHAT, "max_completion_tokens", INTEGER, 1, 1 << 28, HONOURED, "the same; wins over max_tokens"},
+    {BOTH, "min_tokens", INTEGER, 0, 1 << 28, HONOURED, "the answer does not end by itself before"},
+    {BOTH, "ignore_eos", BOOLEAN, 0, 0, HONOURED, "the model's end tokens do not end the answer"},
+    {BOTH, "stream", BOOLEAN, 0, 0, HONOURED, "the answer as server-sent events"},
+    {BOTH, "stream_options", OBJECT, 0, 0, HONOURED,
+     "`include_usage`: a last event with the token counts; `continuous_usage_stats` is accepted without effect"},
+    {BOTH, "temperature", NUMBER, 0, 100, HONOURED, "absent: 1; 0 takes the likeliest token"},
+    {BOTH, "top_p", NUMBER, 0, 1, HONOURED, "absent: 1"},
+    {BOTH, "top_k", INTEGER, -1, 1 << 24, HONOURED, "absent, 0 or -1: all tokens"},
+    {BOTH, "min_p", NUMBER, 0, 1, HONOURED, "absent: 0"},
+    {BOTH, "presence_penalty", NUMBER, -2, 2, HONOURED, "absent: 0"},
+    {BOTH, "frequency_penalty", NUMBER, -2, 2, HONOURED, "absent: 0"},
+    {BOTH, "repetition_penalty", NUMBER, 0.01, 100, HONOURED, "over the last 64 tokens; absent: 1"},
+    {BOTH, "seed", INTEGER, -9223372036854775808.0, 9223372036854775807.0, HONOURED,
+     "of the draws; absent: another one each time"},
+    {BOTH, "stop", TEXT_OR_ARRAY, 0, 0, HONOURED,
+     "text or list of up to 16 texts that end the answer and are not shown"},
+    {BOTH, "n", INTEGER, 1, 64, HONOURED, "answers to each prompt"},
+    {TN_ON_CHAT, "logprobs", BOOLEAN, 0, 0, HONOURED, "log-probabilities of the answer's tokens"},
+    {TN_ON_CHAT, "top_logprobs", INTEGER, 0, 20, HONOURED, "that many alternatives with each; needs logprobs"},
+    {TN_ON_COMPLETIONS, "logprobs", INTEGER, 0, 20, HONOURED, "log-probabilities with that many alternatives"},
+    {BOTH, "logit_bias", OBJECT, 0, 0, HONOURED, "token id to a number from -100 to 100"},
+    {BOTH, "response_format", OBJECT, 0, 0, HONOURED,
+     "`text`, `json_object`, or `json_schema` with a schema that is enforced"},
+    {BOTH, "grammar", TEXT, 1, 1e6, HONOURED, "GBNF that the answer follows; not together with response_format"},
+    {BOTH, "user", TEXT, 0, 0, ACCEPTED, ""},
+    {TN_ON_CHAT, "metadata", OBJECT, 0, 0, ACCEPTED, ""},
+    {TN_ON_CHAT, "service_tier", TEXT, 0, 0, ACCEPTED, ""},
+    {TN_ON_CHAT, "parallel_tool_calls", BOOLEAN, 0, 0, ACCEPTED, "there are no tools"},
+    {BOTH, "cache_prompt", BOOLEAN, 0, 0, ACCEPTED, "known prefixes are always found again"},
+    {BOTH, "return_token_ids", BOOLEAN, 0, 0, ACCEPTED, ""},
+    {TN_ON_CHAT, "tools", ARRAY, 0, 0, REFUSED, "tool calls are not available yet"},
+    {TN_ON_CHAT, "tool_choice", ANY, 0, 0, REFUSED, ""},
+    {TN_ON_CHAT, "functions", ARRAY, 0, 0, REFUSED, ""},
+    {TN_ON_CHAT, "function_call", ANY, 0, 0, REFUSED, ""},
+    {TN_ON_CHAT, "modalities", ARRAY, 0, 0, REFUSED, ""},
+    {TN_ON_CHAT, "audio", OBJECT, 0, 0, REFUSED, ""},
+    {TN_ON_CHAT, "prediction", OBJECT, 0, 0, REFUSED, ""},
+    {TN_ON_CHAT, "reasoning_effort", TEXT, 0, 0, REFUSED, "give it in chat_template_kwargs if the template knows it"},
+    {TN_ON_CHAT, "store", BOOLEAN, 0, 0, REFUSED, "nothing is stored"},
+    {TN_ON_COMPLETIONS, "suffix", TEXT, 0, 0, REFUSED, ""},
+    {TN_ON_COMPLETIONS, "best_of", INTEGER, 0, 0, REFUSED, "use n"},
+    {TN_ON_TOKENIZE, "content", TEXT, 0, 0, HONOURED, "the text; `prompt` is another name for it"},
+    {TN_ON_TOKENIZE, "prompt", TEXT, 0, 0, HONOURED, ""},
+    {TN_ON_TOKENIZE, "model", TEXT, 0, 0, ACCEPTED, ""},
+    {TN_ON_TOKENIZE, "add_special", BOOLEAN, 0, 0, HONOURED, "what the model wants in front and behind; absent: false"},
+    {TN_ON_TOKENIZE, "parse_special", BOOLEAN, 0, 0, HONOURED,
+     "special tokens in the text are recognised; absent: false"},
+    {TN_ON_DETOKENIZE, "tokens", ARRAY, 0, 0, HONOURED, "token ids"},
+    {TN_ON_DETOKENIZE, "model", TEXT, 0, 0, ACCEPTED, ""},
+};
+
+static const char *const type_names[] = {"boolean", "integer", "number",        "text",
+                                         "object",  "array",   "text or array", "anything"};
+static const char *const treatment_names[] = {"honoured", "accepted", "refused"};
+
+static const field *find(const char *name, unsigned endpoint) {
+  for (size_t i = 0; i < TN_COUNT(fields); i++)
+    if ((fields[i].endpoints & endpoint) && !strcmp(fields[i].name, name)) return fields + i;
+  return NULL;
+}
+
+static bool has_type(const json_t *value, field_type type) {
+  switch (type) {
+    case BOOLEAN: return json_is_boolean(value);
+    case INTEGER: return json_is_integer(value);
+    case NUMBER: return json_is_number(value) && isfinite(json_number_value(value));
+    case TEXT: return json_is_string(value);
+    case OBJECT: return json_is_object(value);
+    case ARRAY: return json_is_array(value);
+    case TEXT_OR_ARRAY: return json_is_string(value) || json_is_array(value);
+    case ANY: return true;
+  }
+  return false;
+}
+
+/* What the range of a field is about. */
+static double measure(const json_t *value) {
+  if (json_is_string(value)) return (double)json_string_length(value);
+  if (json_is_array(value)) return (double)json_array_size(value);
+  return json_number_value(value);
+}
+
+static tn_status check_value(const field *known, const json_t *value, tn_error *error) {
+  if (known->treatment == REFUSED)
+    return tn_fail(error, TN_E_UNSUPPORTED, "%s is not supported%s%s", known->name, *known->meaning ? ": " : "",
+                   known->meaning);
+  if (!has_type(value, known->type))
+    return tn_fail(error, TN_E_INVALID, "%s: expected %s", known->name, type_names[known->type]);
+  bool has_range = known->minimum != 0 || known->maximum != 0;
+  double measured = measure(value);
+  if (has_range && !(measured >= known->minimum && measured <= known->maximum)) {
+    const char *what = known->type == TEXT || known->type == ARRAY ? "length " : "";
+    return tn_fail(error, TN_E_INVALID, "%s: %s%.10g given, expected from %.10g to %.10g", known->name, what, measured,
+                   known->minimum, known->maximum);
+  }
+  return TN_OK;
+}
+
+tn_status tn_fields_check(const json_t *body, unsigned endpoint, const char **parameter, tn_error *error) {
+  const char *name;
+  json_t *value;
+  *parameter = NULL;
+  if (!json_is_object(body)) return tn_fail(error, TN_E_INVALID, "the body: expected a JSON object");
+  json_object_foreach((json_t *)body, name, value) {
+    const field *known = find(name, endpoint);
+    *parameter = name;
+    if (!known) return tn_fail(error, TN_E_INVALID, "unknown field: %.100s", name);
+    tn_status status = json_is_null(value) ? TN_OK : check_value(known, value, error);
+    if (status != TN_OK) return status;
+  }
+  *parameter = NULL;
+  return TN_OK;
+}
+
+json_t *tn_field(const json_t *body, const char *name) {
+  json_t *value = json_object_get(body, name);
+  return json_is_null(value) ? NULL : value;
+}
+
+double tn_field_number(const json_t *body, const char *name, double otherwise) {
+  const json_t *value = tn_field(body, name);
+  return value ? json_number_value(value) : otherwise;
+}
+
+json_int_t tn_field_integer(const json_t *body, const char *name, json_int_t otherwise) {
+  const json_t *value = tn_field(body, name);
+  return value ? json_integer_value(value) : otherwise;
+}
+
+bool tn_field_boolean(const json_t *body, const char *name, bool otherwise) {
+  const json_t *value = tn_field(body, name);
+  return value ? json_is_true(value) : otherwise;
+}
+
+const char *tn_field_text(const json_t *body, const char *name) {
+  return json_string_value(tn_field(body, name));
+}
+
+void tn_server_print_fields(FILE *out) {
+  static const struct {
+    unsigned endpoint;
+    const char *path;
+  } endpoints[] = {{TN_ON_CHAT, "/v1/chat/completions"},
+                   {TN_ON_COMPLETIONS, "/v1/completions"},
+                   {TN_ON_TOKENIZE, "/tokenize"},
+                   {TN_ON_DETOKENIZE, "/detokenize"}};
+  for (size_t e = 0; e < TN_COUNT(endpoints); e++) {
+    fprintf(out, "%s### %s\n\n| field | type | range | | |\n|---|---|---|---|---|\n", e ? "\n" : "", endpoints[e].path);
+    for (size_t i = 0; i < TN_COUNT(fields); i++) {
+      const field *one = fields + i;
+      char range[64] = "";
+      if (!(one->endpoints & endpoints[e].endpoint)) continue;
+      if (one->minimum != 0 || one->maximum != 0)
+        snprintf(range, sizeof range, "%.10g to %.10g", one->minimum, one->maximum);
+      fprintf(out, "| `%s` | %s | %s | %s | %s |\n", one->name, type_names[one->type], range,
+              treatment_names[one->treatment], one->meaning);
+    }
+  }
+}

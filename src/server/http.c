@@ -1,0 +1,249 @@
+/* HTTP on libmicrohttpd: bodies, keys, routes, replies. Every reply but the page and the metrics is JSON. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "base/error.h"
+#include "base/utf8.h"
+#include "server/generation.h"
+#include "server/internal.h"
+
+typedef struct tn_route {
+  const char *path, *method;
+  unsigned fields; /* TN_ON_... of its body; 0: it has none */
+  bool is_open;    /* needs no key */
+  enum MHD_Result (*answer)(tn_exchange *exchange, const json_t *body);
+} tn_route;
+
+static const tn_route routes[] = {
+    {"/", "GET", 0, true, tn_endpoint_page},
+    {"/health", "GET", 0, true, tn_endpoint_health},
+    {"/metrics", "GET", 0, false, tn_endpoint_metrics},
+    {"/v1/models", "GET", 0, false, tn_endpoint_models},
+    {"/v1/chat/completions", "POST", TN_ON_CHAT, false, tn_endpoint_chat},
+    {"/v1/completions", "POST", TN_ON_COMPLETIONS, false, tn_endpoint_completions},
+    {"/tokenize", "POST", TN_ON_TOKENIZE, false, tn_endpoint_tokenize},
+    {"/detokenize", "POST", TN_ON_DETOKENIZE, false, tn_endpoint_detokenize},
+};
+
+/* ---- replies ---- */
+
+enum MHD_Result tn_http_queue(tn_exchange *exchange, unsigned status, struct MHD_Response *response, const char *type) {
+  if (!response) return MHD_NO;
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+  MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+  exchange->status = status;
+  tn_metrics_reply(&exchange->server->metrics, status);
+  enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
+  MHD_destroy_response(response);
+  return result;
+}
+
+static struct MHD_Response *json_response(json_t *json) {
+  char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+  json_decref(json);
+  return text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE) : NULL;
+}
+
+enum MHD_Result tn_http_reply(tn_exchange *exchange, unsigned status, json_t *json) {
+  return tn_http_queue(exchange, status, json_response(json), "application/json");
+}
+
+static const char *error_type(unsigned status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 404: return "not_found_error";
+    case 429: return "rate_limit_error";
+    default: return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+json_t *tn_http_error_json(unsigned status, const char *parameter, const char *code, const char *message) {
+  return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", tn_json_text(message, strlen(message)), "type",
+                   error_type(status), "param", parameter, "code", code);
+}
+
+enum MHD_Result tn_http_error(tn_exchange *exchange, unsigned status, const char *parameter, const char *code,
+                              const char *format, ...) {
+  char message[600];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  struct MHD_Response *response = json_response(tn_http_error_json(status, parameter, code, message));
+  if (response && status == 401) MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+  if (response && (status == 429 || status == 503)) MHD_add_response_header(response, "Retry-After", "1");
+  return tn_http_queue(exchange, status, response, "application/json");
+}
+
+unsigned tn_http_status(tn_status status) {
+  switch (status) {
+    case TN_E_INVALID:
+    case TN_E_UNSUPPORTED:
+    case TN_E_FORMAT:
+    case TN_E_NOT_FOUND:
+    case TN_E_LIMIT: return 400;
+    case TN_E_BUSY: return 429;
+    case TN_E_MEMORY:
+    case TN_E_DEVICE_LOST: return 503;
+    case TN_E_TIMEOUT: return 504;
+    default: return 500;
+  }
+}
+
+json_t *tn_json_text(const char *text, size_t bytes) {
+  tn_buf clean;
+  if (tn_utf8_valid_prefix(text, bytes) == bytes) return json_stringn(text, bytes);
+  tn_buf_init(&clean);
+  for (size_t at = 0; at < bytes;) {
+    size_t length;
+    uint32_t codepoint;
+    bool is_good = tn_utf8_read(text + at, bytes - at, &length, &codepoint) == TN_UTF8_GOOD;
+    tn_buf_append(&clean, is_good ? text + at : "\xef\xbf\xbd", is_good ? length : 3);
+    at += length;
+  }
+  json_t *json = clean.failed ? NULL : json_stringn(clean.data, clean.size);
+  tn_buf_finish(&clean);
+  return json;
+}
+
+/* ---- keys ---- */
+
+/* Takes as long as `given` is, whatever the key is. */
+static bool same_key(const char *given, const char *key) {
+  size_t given_bytes = strlen(given), key_bytes = strlen(key);
+  size_t difference = given_bytes ^ key_bytes;
+  for (size_t i = 0; i < given_bytes; i++) difference |= (unsigned char)(given[i] ^ key[key_bytes ? i % key_bytes : 0]);
+  return difference == 0;
+}
+
+static bool may_pass(const tn_exchange *exchange) {
+  const tn_server_options *options = &exchange->server->options;
+  if (!options->key_count) return true;
+  const char *given = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Authorization");
+  if (given && !strncasecmp(given, "Bearer ", 7)) given += 7;
+  if (!given) given = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "X-Api-Key");
+  bool known = false;
+  for (size_t i = 0; given && i < options->key_count; i++) known |= same_key(given, options->keys[i]);
+  return known;
+}
+
+/* ---- requests ---- */
+
+static enum MHD_Result wrong_method(tn_exchange *exchange, const char *allowed) {
+  char message[64];
+  snprintf(message, sizeof message, "method not allowed; expected %s", allowed);
+  struct MHD_Response *response = json_response(tn_http_error_json(405, NULL, "method_not_allowed", message));
+  if (response) MHD_add_response_header(response, "Allow", allowed);
+  return tn_http_queue(exchange, 405, response, "application/json");
+}
+
+static enum MHD_Result answer_body(tn_exchange *exchange, const tn_route *route) {
+  json_error_t fault;
+  tn_error error;
+  const char *parameter;
+  json_t *body = json_loadb(exchange->body.size ? exchange->body.data : "", exchange->body.size, 0, &fault);
+  tn_buf_finish(&exchange->body);
+  tn_buf_init(&exchange->body);
+  if (!body)
+    return tn_http_error(exchange, 400, NULL, "invalid_json", "the body is not JSON: %s (line %d, column %d)",
+                         fault.text, fault.line, fault.column);
+  enum MHD_Result result;
+  if (tn_fields_check(body, route->fields, &parameter, &error) != TN_OK)
+    result =
+        tn_http_error(exchange, 400, parameter,
+                      error.status == TN_E_UNSUPPORTED ? "unsupported_field" : "invalid_value", "%s", error.message);
+  else
+    result = route->answer(exchange, body);
+  json_decref(body);
+  return result;
+}
+
+static const tn_route *find_route(const char *path) {
+  for (size_t i = 0; i < TN_COUNT(routes); i++)
+    if (!strcmp(routes[i].path, path)) return routes + i;
+  return NULL;
+}
+
+/* The whole request is there. */
+static enum MHD_Result dispatch(tn_exchange *exchange) {
+  const tn_route *found = find_route(exchange->path);
+  if (exchange->is_too_large)
+    return tn_http_error(exchange, 413, NULL, "body_too_large", "the body is larger than %" PRIu32 " MiB",
+                         exchange->server->options.body_mib);
+  if (!(found && found->is_open) && !may_pass(exchange))
+    return tn_http_error(exchange, 401, NULL, "invalid_api_key", "no known API key was given");
+  if (!found) return tn_http_error(exchange, 404, NULL, "not_found", "there is no %.200s", exchange->path);
+  bool is_head = !strcmp(exchange->method, "HEAD") && !strcmp(found->method, "GET");
+  if (!is_head && strcmp(exchange->method, found->method) != 0) return wrong_method(exchange, found->method);
+  return found->fields ? answer_body(exchange, found) : found->answer(exchange, NULL);
+}
+
+static tn_exchange *begin(tn_server *server, struct MHD_Connection *connection, const char *url, const char *method) {
+  tn_exchange *exchange = calloc(1, sizeof *exchange);
+  if (!exchange) return NULL;
+  exchange->server = server;
+  exchange->connection = connection;
+  exchange->path = url;
+  exchange->method = method;
+  exchange->start_ns = tn_clock_ns();
+  tn_buf_init(&exchange->body);
+  exchange->body.limit = ((size_t)server->options.body_mib << 20) + 1;
+  tn_mutex_lock(server->lock);
+  exchange->number = ++server->exchanges;
+  tn_mutex_unlock(server->lock);
+  return exchange;
+}
+
+/* Whether the head already says that the body is larger than allowed. */
+static bool announces_too_much(const tn_exchange *exchange) {
+  const char *length = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Length");
+  return length && strtoull(length, NULL, 10) > (unsigned long long)exchange->server->options.body_mib << 20;
+}
+
+enum MHD_Result tn_http_handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                               const char *version, const char *data, size_t *bytes, void **slot) {
+  tn_server *server = context;
+  tn_exchange *exchange = *slot;
+  (void)version;
+  if (!exchange) {
+    *slot = exchange = begin(server, connection, url, method);
+    if (!exchange) return MHD_NO;
+    exchange->is_too_large = announces_too_much(exchange);
+    return exchange->is_too_large ? dispatch(exchange) : MHD_YES;
+  }
+  if (*bytes) {
+    if (!tn_buf_append(&exchange->body, data, *bytes)) exchange->is_too_large = true;
+    if (exchange->is_too_large) tn_buf_clear(&exchange->body);
+    *bytes = 0;
+    return MHD_YES;
+  }
+  return exchange->generation ? tn_generation_answer(exchange->generation) : dispatch(exchange);
+}
+
+static void log_exchange(const tn_exchange *exchange, enum MHD_RequestTerminationCode code) {
+  char time[40], tokens[256] = "";
+  tn_local_time("%Y-%m-%dT%H:%M:%S%z", time, sizeof time);
+  if (exchange->generation) tn_generation_describe(exchange->generation, tokens, sizeof tokens);
+  const tn_route *found = find_route(exchange->path); /* what a client made up isn't logged */
+  bool is_whole = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+  fprintf(stderr, "time=%s id=%" PRIu64 " path=%s status=%u ms=%.1f%s%s\n", time, exchange->number,
+          found ? found->path : "other", exchange->status, (double)(tn_clock_ns() - exchange->start_ns) / 1e6, tokens,
+          is_whole ? "" : " closed=early");
+}
+
+void tn_http_completed(void *context, struct MHD_Connection *connection, void **slot,
+                       enum MHD_RequestTerminationCode code) {
+  tn_exchange *exchange = *slot;
+  (void)context;
+  (void)connection;
+  if (!exchange) return;
+  tn_generation_leave(exchange);
+  log_exchange(exchange, code);
+  tn_generation_destroy(exchange->generation);
+  tn_buf_finish(&exchange->body);
+  free(exchange);
+  *slot = NULL;
+}

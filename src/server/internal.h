@@ -1,0 +1,82 @@
+/* Inside the server: what its files share.
+ *
+ * An exchange is one HTTP request and its answer; libmicrohttpd's threads own it. A generation is the part of an
+ * exchange that the engine works on: its choices are filled by the engine's thread under generation->lock and read by
+ * libmicrohttpd's. While nothing is there to send, the connection is suspended; the engine's thread resumes it.
+ * Locks are taken in this order: server->lock, generation->lock. No tn_request is destroyed under either. */
+#ifndef TENON_SERVER_INTERNAL_H
+#define TENON_SERVER_INTERNAL_H
+
+#include <jansson.h>
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include "base/memory.h"
+#include "base/os.h"
+#include "server/fields.h"
+#include "server/metrics.h"
+#include "server/server.h"
+
+typedef struct tn_generation tn_generation;
+typedef struct tn_exchange tn_exchange;
+
+typedef struct tn_server {
+  const tn_model *model;
+  tn_engine *engine;
+  tn_server_options options;
+  tn_engine_info engine_info; /* as it was at the start: the limits */
+  tn_metrics metrics;
+  int64_t started; /* seconds since 1970 */
+  tn_mutex *lock;
+  atomic_bool is_stopping;
+  uint64_t exchanges;  /* so far */
+  tn_exchange *active; /* those with a generation */
+} tn_server;
+
+struct tn_exchange {
+  tn_server *server;
+  struct MHD_Connection *connection;
+  const char *path, *method; /* valid until the exchange is completed */
+  uint64_t number, start_ns;
+  tn_buf body;
+  bool is_too_large;
+  unsigned status; /* what was answered; 0: nothing yet */
+  tn_generation *generation;
+  tn_exchange *previous, *next; /* in server->active */
+};
+
+/* ---- http.c ---- */
+
+/* libmicrohttpd's callbacks; `server` is the tn_server. */
+enum MHD_Result tn_http_handle(void *server, struct MHD_Connection *connection, const char *url, const char *method,
+                               const char *version, const char *data, size_t *bytes, void **exchange);
+void tn_http_completed(void *server, struct MHD_Connection *connection, void **exchange,
+                       enum MHD_RequestTerminationCode code);
+
+/* Answer an exchange. A reply takes `json` over. An error's `parameter` and `code` may be NULL; the type follows from
+ * the status. */
+enum MHD_Result tn_http_reply(tn_exchange *exchange, unsigned status, json_t *json);
+enum MHD_Result tn_http_queue(tn_exchange *exchange, unsigned status, struct MHD_Response *response, const char *type);
+__attribute__((format(printf, 5, 6))) enum MHD_Result tn_http_error(tn_exchange *exchange, unsigned status,
+                                                                    const char *parameter, const char *code,
+                                                                    const char *format, ...);
+/* {"error": {...}} as every endpoint gives it. */
+json_t *tn_http_error_json(unsigned status, const char *parameter, const char *code, const char *message);
+/* The HTTP status for a tenon status. */
+unsigned tn_http_status(tn_status status);
+
+/* ---- endpoints: `body` is the checked request ---- */
+enum MHD_Result tn_endpoint_chat(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_completions(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_tokenize(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_detokenize(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_models(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_health(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_metrics(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_page(tn_exchange *exchange, const json_t *body);
+
+/* A JSON string of any bytes; what isn't UTF-8 becomes U+FFFD. */
+json_t *tn_json_text(const char *text, size_t bytes);
+/* A token's text, tn_free() it; never NULL but when memory is out. */
+char *tn_token_text(const tn_server *server, int32_t token, size_t *bytes);
+
+#endif

@@ -1,0 +1,89 @@
+/* Starting, watching and stopping the server. */
+#include "server/server.h"
+
+#include <string.h>
+#include "base/error.h"
+#include "base/socket.h"
+#include "server/generation.h"
+#include "server/internal.h"
+
+#define HTTP_THREADS 4
+#define HEAD_BYTES ((size_t)64 << 10) /* of a request's head and a reply's, a connection */
+#define WATCH_NS 10000000u            /* how often connections with running answers are looked at */
+#define IDLE_NS 50000000u             /* how often signals are looked for otherwise */
+#define CUT_NS UINT64_C(5000000000)   /* what cancelled answers may take to end */
+#define ABANDON_NS 500000000u         /* what closing the connections of clients that don't read may take */
+
+static tn_status check_address(const tn_server_options *options, tn_error *error) {
+  if (options->key_count || options->allow_public || tn_host_is_loopback(options->host)) return TN_OK;
+  return tn_fail(error, TN_E_INVALID,
+                 "%s can be reached from other machines: give --api-key or --api-key-file, or --allow-public to let "
+                 "everyone in",
+                 options->host);
+}
+
+static struct MHD_Daemon *start_daemon(tn_server *server, int listener, tn_error *error) {
+  const tn_server_options *options = &server->options;
+  struct MHD_Daemon *daemon =
+      MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, tn_http_handle, server,
+                       MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
+                       MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections, MHD_OPTION_CONNECTION_TIMEOUT,
+                       (unsigned)options->idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_BYTES,
+                       MHD_OPTION_NOTIFY_COMPLETED, tn_http_completed, server, MHD_OPTION_END);
+  if (!daemon) tn_fail(error, TN_E_INTERNAL, "the HTTP library did not start");
+  return daemon;
+}
+
+/* Looks at every running answer once; true when there is one. */
+static bool watch(tn_server *server, tn_watch how) {
+  tn_mutex_lock(server->lock);
+  for (tn_exchange *at = server->active; at; at = at->next) tn_generation_watch(at->generation, how);
+  bool is_busy = server->active != NULL;
+  tn_mutex_unlock(server->lock);
+  return is_busy;
+}
+
+/* Watches until no answer runs, a signal more than `signals` comes, or the deadline. */
+static void watch_until(tn_server *server, uint64_t deadline_ns, unsigned signals, tn_watch how) {
+  while (tn_clock_ns() < deadline_ns && tn_interrupts() <= signals && watch(server, how)) tn_sleep_ns(WATCH_NS);
+}
+
+static void serve(tn_server *server, struct MHD_Daemon *daemon) {
+  while (!tn_interrupts()) tn_sleep_ns(watch(server, TN_WATCH_CLIENT) ? WATCH_NS : IDLE_NS);
+  tn_mutex_lock(server->lock);
+  server->is_stopping = true;
+  tn_mutex_unlock(server->lock);
+  MHD_quiesce_daemon(daemon);
+  watch_until(server, tn_clock_ns() + server->options.stop_seconds * UINT64_C(1000000000), 1, TN_WATCH_CLIENT);
+  watch_until(server, tn_clock_ns() + CUT_NS, UINT32_MAX, TN_WATCH_CUT);
+  /* what is abandoned is resumed and never suspended again, as the library wants it when it is stopped */
+  watch_until(server, tn_clock_ns() + ABANDON_NS, UINT32_MAX, TN_WATCH_ABANDON);
+}
+
+tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_options *options, tn_error *error) {
+  tn_server server = {.model = model, .engine = engine, .options = *options, .engine_info = TN_ENGINE_INFO};
+  struct MHD_Daemon *daemon = NULL;
+  int listener = -1;
+  uint16_t port;
+  tn_engine_describe(engine, &server.engine_info);
+  server.started = tn_unix_time();
+  tn_descriptors_raise_limit();
+  server.lock = tn_mutex_create();
+  tn_status status = TN_OK;
+  if (!server.lock || !tn_metrics_init(&server.metrics))
+    status = tn_fail(error, TN_E_MEMORY, "no memory for the server");
+  if (status == TN_OK) status = check_address(options, error);
+  if (status == TN_OK) status = tn_socket_listen(options->host, options->port, &listener, &port, error);
+  if (status == TN_OK && !(daemon = start_daemon(&server, listener, error))) status = TN_E_INTERNAL;
+  if (daemon) {
+    bool is_v6 = strchr(options->host, ':') != NULL;
+    printf("listening on http://%s%s%s:%u\n", is_v6 ? "[" : "", options->host, is_v6 ? "]" : "", port);
+    fflush(stdout);
+    serve(&server, daemon);
+    MHD_stop_daemon(daemon);
+  }
+  if (listener >= 0) tn_socket_close(listener);
+  tn_metrics_finish(&server.metrics);
+  tn_mutex_destroy(server.lock);
+  return status;
+}

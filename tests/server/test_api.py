@@ -1,0 +1,252 @@
+"""What the endpoints answer: whole and streamed, fields honoured and refused, errors; on a tiny model."""
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from client import Server, events
+
+TENON, DATA = sys.argv[1:3]
+MODEL = os.path.join(DATA, "golden", "llama", "model.gguf")
+ROOT = os.path.dirname(os.path.dirname(DATA))
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+
+
+def chat(**fields):
+    return {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 8, "temperature": 0, **fields}
+
+
+def text(**fields):
+    return {"prompt": "ab", "max_tokens": 12, "temperature": 0, **fields}
+
+
+class Api(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(TENON, MODEL)
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.stop() == 0
+
+    def good(self, path, body):
+        status, answer = self.server.post(path, body)
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def refused(self, path, body, parameter, words, status=400):
+        got, answer = self.server.post(path, body)
+        self.assertEqual(got, status, answer)
+        error = answer["error"]
+        self.assertEqual(set(error), {"message", "type", "param", "code"})
+        self.assertEqual(error["param"], parameter, error)
+        self.assertIn(words, error["message"])
+        return error
+
+    def stream(self, path, body):
+        status, headers, data = self.server.ask("POST", path, {**body, "stream": True})
+        self.assertEqual((status, headers["content-type"]), (200, "text/event-stream"), data)
+        self.assertTrue(data.endswith(b"data: [DONE]\n\n"))
+        return events(data)
+
+    def test_chat(self):
+        answer = self.good(CHAT, chat())
+        choice = answer["choices"][0]
+        self.assertEqual((answer["object"], choice["finish_reason"]), ("chat.completion", "length"))
+        self.assertEqual(choice["message"]["role"], "assistant")
+        usage = answer["usage"]
+        self.assertEqual(usage["completion_tokens"], 8)
+        self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + 8)
+        parts = chat(messages=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}])
+        self.assertEqual(self.good(CHAT, parts)["choices"], answer["choices"])
+        self.assertEqual(self.good(CHAT, chat(max_tokens=3, max_completion_tokens=8))["choices"], answer["choices"])
+
+    def test_stream_is_the_whole_answer(self):
+        for logprobs in (False, True):
+            whole = self.good(CHAT, chat(n=2, logprobs=logprobs))
+            chunks = self.stream(CHAT, chat(n=2, logprobs=logprobs, stream_options={"include_usage": True}))
+            self.assertEqual(chunks[-1]["choices"], [])
+            self.assertEqual({k: chunks[-1]["usage"][k] for k in ("prompt_tokens", "completion_tokens")},
+                             {k: whole["usage"][k] for k in ("prompt_tokens", "completion_tokens")})
+            for index in range(2):
+                mine = [c["choices"][0] for c in chunks[:-1] if c["choices"][0]["index"] == index]
+                self.assertEqual(mine[0]["delta"], {"role": "assistant", "content": ""})
+                self.assertEqual("".join(c["delta"].get("content", "") for c in mine),
+                                 whole["choices"][index]["message"]["content"])
+                self.assertEqual([c["finish_reason"] for c in mine], [None] * (len(mine) - 1) + ["length"])
+                entries = [e for c in mine if c["logprobs"] for e in c["logprobs"]["content"]]
+                self.assertEqual(entries, (whole["choices"][index]["logprobs"] or {"content": []})["content"])
+        self.assertNotIn("usage", json.dumps(self.stream(CHAT, chat())))
+
+    def test_completions(self):
+        both = self.good(TEXT, text(prompt=["ab", "cd"], n=2))
+        self.assertEqual([c["index"] for c in both["choices"]], [0, 1, 2, 3])
+        for i, prompt in enumerate(("ab", "cd")):
+            alone = self.good(TEXT, text(prompt=prompt))
+            self.assertEqual(alone["choices"][0]["text"], both["choices"][2 * i]["text"])
+            ids = self.good("/tokenize", {"content": prompt, "add_special": True})["tokens"]
+            self.assertEqual(self.good(TEXT, text(prompt=ids))["choices"], alone["choices"])
+            self.assertEqual(self.good(TEXT, text(prompt=[ids]))["choices"], alone["choices"])
+            self.assertEqual(self.good(TEXT, text(prompt=prompt, echo=True))["choices"][0]["text"],
+                             prompt + alone["choices"][0]["text"])
+        streamed = self.stream(TEXT, text())
+        self.assertEqual("".join(c["choices"][0]["text"] for c in streamed), both["choices"][0]["text"])
+        self.assertEqual(self.good(TEXT, {"prompt": "ab"})["usage"]["completion_tokens"], 16)
+
+    def test_logprobs(self):
+        entries = self.good(CHAT, chat(logprobs=True, top_logprobs=3))["choices"][0]["logprobs"]["content"]
+        self.assertEqual(len(entries), 8)
+        for entry in entries:
+            best = entry["top_logprobs"]
+            self.assertEqual(len(best), 3)
+            self.assertEqual(best[0]["logprob"], entry["logprob"])  # greedy
+            self.assertEqual(bytes(entry["bytes"]).decode(), entry["token"])
+            self.assertGreaterEqual(best[1]["logprob"], best[2]["logprob"])
+        got = self.good(TEXT, text(logprobs=2))["choices"][0]
+        lists = got["logprobs"]
+        self.assertEqual({len(lists[k]) for k in ("tokens", "token_logprobs", "top_logprobs", "text_offset")}, {12})
+        self.assertTrue(all(b >= a for a, b in zip(lists["text_offset"], lists["text_offset"][1:])))
+
+    def test_sampling_and_stop(self):
+        hot = chat(temperature=1.5, n=4, max_tokens=20)
+        once = self.good(CHAT, {**hot, "seed": 7})
+        self.assertEqual(self.good(CHAT, {**hot, "seed": 7})["choices"], once["choices"])
+        self.assertNotEqual(self.good(CHAT, {**hot, "seed": 8})["choices"], once["choices"])
+        self.assertNotEqual(self.good(CHAT, hot)["choices"], self.good(CHAT, hot)["choices"])
+        self.assertEqual(len({c["message"]["content"] for c in once["choices"]}), 4)
+        whole = self.good(TEXT, text(prompt="cd", max_tokens=30))["choices"][0]["text"]
+        cut = re.search(r"[ -~]{2}", whole).group(0)
+        for stop in (cut, ["never there", cut]):
+            choice = self.good(TEXT, text(prompt="cd", max_tokens=30, stop=stop))["choices"][0]
+            self.assertEqual((choice["text"], choice["finish_reason"]), (whole.split(cut)[0], "stop"))
+        first = self.good("/tokenize", {"content": "z"})["tokens"][-1]
+        biased = self.good(TEXT, text(max_tokens=3, logit_bias={str(first): 100}))
+        self.assertIn("z", biased["choices"][0]["text"])
+
+    def test_structured(self):
+        schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"],
+                  "additionalProperties": False}
+        wanted = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": schema}}
+        choice = self.good(CHAT, chat(max_tokens=100, temperature=1, response_format=wanted))["choices"][0]
+        self.assertIn(json.loads(choice["message"]["content"]), ({"a": 1}, {"a": 2}))
+        self.assertEqual(choice["finish_reason"], "stop")
+        choice = self.good(TEXT, text(grammar='root ::= "yes" | "no"'))["choices"][0]
+        self.assertIn(choice["text"], ("yes", "no"))
+        self.refused(CHAT, chat(response_format={"type": "xml"}), "response_format", "xml")
+        self.refused(CHAT, chat(response_format={"type": "json_schema"}), "response_format", "schema")
+        self.refused(CHAT, chat(grammar="root ::= nowhere"), None, "nowhere")
+
+    def test_refused(self):
+        self.refused(CHAT, chat(tools=[]), "tools", "not supported")
+        self.refused(CHAT, chat(colour=1), "colour", "unknown")
+        self.refused(CHAT, chat(temperature="hot"), "temperature", "number")
+        self.refused(CHAT, chat(temperature=-1), "temperature", "from 0 to 100")
+        self.refused(CHAT, chat(max_tokens=0), "max_tokens", "from 1")
+        self.refused(CHAT, chat(top_logprobs=2), "top_logprobs", "logprobs")
+        self.refused(CHAT, chat(stream_options={"include_usage": True}), "stream_options", "stream")
+        self.refused(CHAT, chat(logit_bias={"x": 1}), "logit_bias", "token ids")
+        self.refused(CHAT, chat(stop=[""]), "stop", "empty")
+        self.refused(CHAT, {"max_tokens": 2}, "messages", "missing")
+        self.refused(CHAT, chat(messages=[{"content": "hi"}]), "messages", "role")
+        self.refused(TEXT, text(prompt=[]), "prompt", "prompts")
+        self.refused(TEXT, text(prompt=["a", 3]), "prompt", "expected a text")
+        self.refused(TEXT, text(prompt=[5, "a"]), "prompt", "token id")
+        self.refused(TEXT, text(prompt=[5, 1 << 30]), None, "vocabulary")
+        self.refused(TEXT, text(echo=True, logprobs=1), "echo", "logprobs")
+        self.refused(TEXT, [], None, "object")
+        self.refused(TEXT, b"{", None, "not JSON")
+        self.refused(TEXT, b'{"prompt": "\xff"}', None, "not JSON")
+        self.refused("/v1/responses", {}, None, "/v1/responses", status=404)
+        error = self.refused(TEXT, text(prompt=[5] * 300), None, "300")
+        self.assertIn("256", error["message"])
+        self.assertEqual(error["code"], "context_length_exceeded")
+        self.good(CHAT, chat(user=None, metadata={}, cache_prompt=True, stop=None, n=None))
+
+    def test_lengths(self):
+        answer = self.good(TEXT, text(max_tokens=200, min_tokens=200, ignore_eos=True))
+        self.assertEqual(answer["usage"]["completion_tokens"], 200)
+
+    def test_tokenize(self):
+        ids = self.good("/tokenize", {"content": "hello there"})
+        self.assertEqual(ids["count"], len(ids["tokens"]))
+        self.assertEqual(self.good("/detokenize", {"tokens": ids["tokens"]})["content"].strip(), "hello there")
+        self.refused("/detokenize", {"tokens": ["a"]}, "tokens", "token id")
+        self.refused("/tokenize", {}, "content", "missing")
+
+    def test_small_endpoints(self):
+        status, _, body = self.server.ask("GET", "/health")
+        self.assertEqual((status, json.loads(body)), (200, {"status": "ok"}))
+        models = json.loads(self.server.ask("GET", "/v1/models")[2])
+        self.assertEqual((models["object"], len(models["data"])), ("list", 1))
+        self.assertEqual(self.server.ask("HEAD", "/metrics")[0], 200)
+        status, headers, body = self.server.ask("GET", TEXT)
+        self.assertEqual((status, headers["allow"]), (405, "POST"))
+        before = self.server.metric("generation_tokens_total")
+        self.good(TEXT, text())
+        self.assertEqual(self.server.metric("generation_tokens_total"), before + 12)
+        self.assertEqual(self.server.metric("time_to_first_token_seconds_count"),
+                         self.server.metric('time_to_first_token_seconds_bucket{le="+Inf"}'))
+        self.assertEqual(self.server.metric("kv_pages_used"), 0)
+
+    def test_page(self):
+        status, headers, body = self.server.ask("GET", "/")
+        self.assertEqual((status, headers["content-type"]), (200, "text/html; charset=utf-8"))
+        policy = headers["content-security-policy"]
+        self.assertIn("default-src 'none'", policy)
+        for tag in ("script", "style"):
+            inline = re.findall(r"<%s>(.*?)</%s>" % (tag, tag), body.decode(), re.S)
+            self.assertEqual(len(inline), 1)
+            digest = base64.b64encode(hashlib.sha256(inline[0].encode()).digest()).decode()
+            self.assertIn("%s-src 'sha256-%s'" % (tag, digest), policy)
+        self.assertNotRegex(body.decode(), r"innerHTML|https?://| on\w+=")
+
+    def test_eight_at_once(self):
+        bodies = [text(prompt="word %d" % i, max_tokens=40) for i in range(8)]
+        alone = [self.good(TEXT, body)["choices"] for body in bodies]
+        with ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(lambda body: self.good(TEXT, body)["choices"], bodies * 4))
+        self.assertEqual(together, alone * 4)
+
+    def test_log_never_holds_the_text(self):
+        self.good(TEXT, text(prompt="SECRETWORD"))
+        self.server.ask("GET", "/v1/SECRETPATH")
+        self.assertNotIn("SECRET", "".join(self.server.log))
+        self.assertTrue(any("path=/v1/completions status=200" in line for line in self.server.log))
+
+
+class Keys(unittest.TestCase):
+    def test_keys(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("first\nsecond\n")
+            file.flush()
+            with Server(TENON, MODEL, "--api-key", "third", "--api-key-file", file.name) as server:
+                for header, status in (((), 401), (("Authorization: Bearer wrong",), 401),
+                                       (("Authorization: Bearer ",), 401), (("Authorization: Bearer firs",), 401),
+                                       (("Authorization: Bearer first",), 200), (("X-Api-Key: second",), 200),
+                                       (("authorization: bearer third",), 200)):
+                    self.assertEqual(server.ask("GET", "/v1/models", headers=header)[0], status, header)
+                self.assertEqual(server.ask("GET", "/health")[0], 200)
+
+    def test_public_addresses(self):
+        run = subprocess.run([TENON, "serve", MODEL, "--host", "0.0.0.0", "--port", "0"], capture_output=True,
+                             text=True, timeout=20)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("--api-key", run.stderr)
+
+
+class Document(unittest.TestCase):
+    def test_fields(self):
+        table = subprocess.run([TENON, "serve", "--fields"], capture_output=True, text=True, check=True).stdout
+        with open(os.path.join(ROOT, "docs", "server.md"), encoding="utf-8") as file:
+            self.assertIn(table, file.read(), "docs/server.md holds what `tenon serve --fields` prints")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,152 @@
+"""Connections that misbehave, hang up, don't read or last; a full queue; stopping under load. On a tiny model."""
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from client import Connection, Server, events
+
+TENON, DATA = sys.argv[1:3]
+MODEL = os.path.join(DATA, "golden", "llama", "model.gguf")
+TEXT = "/v1/completions"
+LONG = {"prompt": "ab", "max_tokens": 230, "ignore_eos": True, "n": 64, "temperature": 1}
+SHORT = {"prompt": "ab", "max_tokens": 8, "temperature": 0}
+
+
+def until(what, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class Connections(unittest.TestCase):
+    def is_idle(self, server):
+        return (server.metric("requests_running") == server.metric("requests_waiting") ==
+                server.metric("kv_pages_used") == 0)
+
+    def test_keep_alive(self):
+        with Server(TENON, MODEL) as server, server.connect() as connection:
+            first = connection.ask("POST", TEXT, SHORT)
+            self.assertEqual(first[0], 200)
+            self.assertEqual(connection.ask("GET", "/nowhere")[0], 404)
+            stream = connection.ask("POST", TEXT, {**SHORT, "stream": True})
+            whole = "".join(e["choices"][0]["text"] for e in events(stream[2]))
+            self.assertEqual(whole, json.loads(first[2])["choices"][0]["text"])
+            self.assertEqual(connection.ask("POST", TEXT, b"nonsense")[0], 400)
+            self.assertEqual(connection.ask("POST", TEXT, SHORT)[0], 200)
+
+    def test_hang_up_cancels(self):
+        for stream in (True, False):
+            with Server(TENON, MODEL, "--device", "reference") as server:
+                connection = server.connect()
+                connection.send("POST", TEXT, {**LONG, "stream": stream})
+                self.assertTrue(until(lambda: server.metric("requests_running") > 0))
+                connection.close()
+                self.assertTrue(until(lambda: self.is_idle(server)))
+                cancelled = server.metric('requests_finished_total{reason="cancelled"}')
+                self.assertGreater(cancelled, 32, "stream: %s" % stream)
+                self.assertEqual(server.ask("POST", TEXT, SHORT)[0], 200)
+
+    def test_slow_reader_holds_nobody_up(self):
+        with Server(TENON, MODEL, "--stop-timeout", "0") as server:
+            slow = Connection(server.port, receive_bytes=2048)
+            slow.send("POST", TEXT, {**LONG, "stream": True, "logprobs": 20})
+            for _ in range(5):
+                self.assertEqual(server.ask("POST", TEXT, SHORT)[0], 200)
+            self.assertTrue(until(lambda: self.is_idle(server)))
+            self.assertEqual(server.ask("POST", TEXT, SHORT)[0], 200)
+        slow.close()  # it didn't hold up the end, either
+
+    def test_unread_answers_are_cancelled(self):
+        with Server(TENON, MODEL, "--device", "reference") as server, \
+                Connection(server.port, receive_bytes=2048) as slow:
+            slow.send("POST", TEXT, {**LONG, "stream": True, "logprobs": 20})
+            self.assertTrue(until(lambda: server.metric("requests_running") > 0))
+            self.assertTrue(until(lambda: self.is_idle(server)))
+            slow.close()
+            self.assertTrue(until(lambda: server.metric('requests_finished_total{reason="cancelled"}') > 0))
+
+    def test_garbage(self):
+        with Server(TENON, MODEL, "--max-body", "1") as server:
+            for data in (b"\0" * 100, b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", os.urandom(3000),
+                         b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
+                         b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                         b"GET / HTTP/1.1\r\nX: " + b"a" * 200000 + b"\r\n\r\n",
+                         b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{\"a"):
+                with server.connect() as connection:
+                    connection.socket.settimeout(2)
+                    try:
+                        connection.socket.sendall(data)
+                        connection.socket.shutdown(socket.SHUT_WR)
+                        answer = connection.file.read()
+                        self.assertNotIn(answer[:12], (b"HTTP/1.1 200", b"HTTP/1.1 500"), data[:60])
+                    except (ConnectionError, socket.timeout):
+                        pass  # closed without a word is an answer, too
+            self.assertEqual(server.ask("POST", TEXT, SHORT)[0], 200)
+            deep = b'{"prompt":' + b"[" * 100000 + b"]" * 100000 + b"}"
+            self.assertEqual(server.ask("POST", TEXT, deep)[0], 400)
+            with server.connect() as connection:
+                connection.send("POST", TEXT, b"", ["Content-Length: 99999999"])
+                self.assertEqual(connection.head()[0], 413)
+            with server.connect() as connection:  # larger than its head says
+                connection.socket.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                          + b"10000\r\n" + b" " * 65536 + b"\r\n" * 1
+                                          + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 17 + b"0\r\n\r\n")
+                self.assertEqual(connection.head()[0], 413)
+
+    def test_full_queue(self):
+        with Server(TENON, MODEL, "--parallel", "1", "--queue", "2") as server:
+            status, headers, body = server.ask("POST", TEXT, LONG)
+            self.assertEqual((status, headers.get("retry-after")), (429, "1"), body)
+            self.assertEqual(json.loads(body)["error"]["type"], "rate_limit_error")
+            self.assertTrue(until(lambda: self.is_idle(server)))
+            self.assertEqual(server.ask("POST", TEXT, SHORT)[0], 200)
+
+    def load(self, server, count):
+        """`count` clients with long answers, every second one streamed; a list of their (status, body) at the end."""
+        answers = []
+
+        def one(stream):
+            status, _, body = server.ask("POST", TEXT, {**LONG, "n": 4, "stream": stream})
+            answers.append((status, body))
+        clients = [threading.Thread(target=one, args=(i % 2 == 0,)) for i in range(count)]
+        for client in clients:
+            client.start()
+        finished = ["requests_finished_total{reason=\"%s\"}" % reason for reason in ("stop", "length")]
+        self.assertTrue(until(lambda: 4 * count <= sum(map(server.metric, ["requests_running", "requests_waiting",
+                                                                           *finished]))))
+        return clients, answers
+
+    def test_stop_lets_answers_finish(self):
+        with Server(TENON, MODEL, "--device", "reference", "--stop-timeout", "60") as server:
+            clients, answers = self.load(server, 4)
+            self.assertEqual(server.stop(60), 0)
+            for client in clients:
+                client.join()
+            self.assertEqual([status for status, _ in answers], [200] * 4)
+            self.assertTrue(all(b"error" not in body for _, body in answers))
+
+    def test_stop_cuts_in_time(self):
+        with Server(TENON, MODEL, "--device", "reference", "--stop-timeout", "0") as server:
+            clients, answers = self.load(server, 8)
+            begin = time.monotonic()
+            self.assertEqual(server.stop(), 0)
+            self.assertLess(time.monotonic() - begin, 10)
+            for client in clients:
+                client.join()
+            self.assertEqual(len(answers), 8)
+            for status, body in answers:
+                whole = status == 200 and (body.endswith(b"[DONE]\n\n") or b"usage" in body)
+                self.assertTrue(whole or b'"error"' in body, (status, body[-200:]))
+            self.assertTrue(any(b'"error"' in body for _, body in answers))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

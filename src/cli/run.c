@@ -62,10 +62,13 @@ int tn_command_run(int argc, char **argv) {
       {"raw", 0, TN_CLI_FLAG, &run.raw, NULL, "complete the prompt as it is, without the chat template", 0, 0},
       TN_GENERATOR_OPTIONS(run.generator),
   };
-  const tn_cli_command command = {
-      "run",   "MODEL -p TEXT [options]", "Answers one prompt and streams the answer to stdout.",
-      options, TN_COUNT(options),         1,
-      1};
+  const tn_cli_command command = {"run",
+                                  "MODEL -p TEXT [options]",
+                                  "Answers one prompt: the answer goes to stdout as it comes, reasoning to stderr.",
+                                  options,
+                                  TN_COUNT(options),
+                                  1,
+                                  1};
   const char *path;
   size_t count, prompt_bytes = 0;
   tn_cli_result parsed = tn_cli_parse(&command, argc, argv, &path, &count);

@@ -168,6 +168,9 @@ static void carry_sample(tn_output *output, const tn_sample *sample) {
 
 /* ---- taken apart ---- */
 
+#define NO_MEMORY_FOR_PARTS "no memory for an answer's parts"
+#define TOO_MANY_PARTS "the answer has more parts than there is room for"
+
 static bool emit_part(void *context, const tn_part *part) {
   static const uint32_t kinds[] = {[TN_PART_CONTENT] = TN_OUTPUT_TEXT,
                                    [TN_PART_REASONING] = TN_OUTPUT_REASONING,
@@ -236,8 +239,8 @@ static tn_status put_in_parts(tn_request *request, const tn_sample *sample, bool
   if (!is_end) good = tn_parts_put(request->parts, sample->token, is_over);
   follow_calls(request);
   if (request->drawn) emit_part(request, &(tn_part){.kind = TN_PART_CONTENT, .text = TN_TEXT(""), .id = ""});
-  if (!good) return tn_fail(error, TN_E_MEMORY, "no memory for an answer's parts");
-  if (request->is_overfull) return tn_fail(error, TN_E_LIMIT, "the answer has more parts than there is room for");
+  if (!good) return tn_fail(error, TN_E_MEMORY, NO_MEMORY_FOR_PARTS);
+  if (request->is_overfull) return tn_fail(error, TN_E_LIMIT, TOO_MANY_PARTS);
   return TN_OK;
 }
 
@@ -270,19 +273,29 @@ tn_status tn_request_put(tn_request *request, const tn_sample *sample, tn_finish
   return status;
 }
 
-/* What was held back in case it became a stop string or a whole character. True when it is a stop string after all. */
-static bool flush_text(tn_request *request) {
-  tn_output output = {.size = sizeof output, .kind = TN_OUTPUT_TEXT, .token = -1};
-  bool is_over;
-  if (request->parts) return tn_parts_end(request->parts, &is_over) && is_over;
-  bool is_stopped = tn_answer_flush(request->answer, &output.text, &output.text_bytes);
-  if (output.text_bytes) emit_text(request, &output);
-  return is_stopped;
+/* What was held back in case it became a stop string, a whole character or a call. *finish: STOP when it is a stop
+ * string after all. */
+static tn_status flush_text(tn_request *request, tn_finish *finish, tn_error *error) {
+  bool is_over = false;
+  if (request->parts) {
+    if (!tn_parts_end(request->parts, &is_over)) return tn_fail(error, TN_E_MEMORY, NO_MEMORY_FOR_PARTS);
+  } else {
+    tn_output output = {.size = sizeof output, .kind = TN_OUTPUT_TEXT, .token = -1};
+    is_over = tn_answer_flush(request->answer, &output.text, &output.text_bytes);
+    if (output.text_bytes) emit_text(request, &output);
+  }
+  if (request->parts && request->is_overfull) return tn_fail(error, TN_E_LIMIT, TOO_MANY_PARTS);
+  if (is_over) *finish = TN_FINISH_STOP;
+  return TN_OK;
 }
 
 void tn_request_end(tn_request *request, tn_finish finish, const tn_error *error) {
+  tn_error failure;
   bool is_whole = finish == TN_FINISH_STOP || finish == TN_FINISH_LENGTH;
-  if (is_whole && flush_text(request)) finish = TN_FINISH_STOP;
+  if (is_whole && flush_text(request, &finish, &failure) != TN_OK) {
+    finish = TN_FINISH_ERROR;
+    error = &failure;
+  }
   uint64_t now = tn_clock_ns();
   tn_output output = {.size = sizeof output,
                       .kind = error ? TN_OUTPUT_ERROR : TN_OUTPUT_DONE,

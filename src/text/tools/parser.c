@@ -172,9 +172,10 @@ static void end_reasoning(tn_tool_parser *p) {
 
 /* A header is complete: who is the message for, and in which channel is it? */
 static void end_header(tn_tool_parser *p, tn_text marker) {
-  const tn_text header = {p->region.data ? p->region.data : "", p->region.size};
-  const char *to = tn_find(header, "to=functions."), *channel = tn_find(header, "<|channel|>");
+  size_t bytes = p->region.size;
   tn_buf_append(&p->region, marker.data, marker.bytes);
+  const tn_text header = {p->region.data ? p->region.data : "", bytes};
+  const char *to = tn_find(header, "to=functions."), *channel = tn_find(header, "<|channel|>");
   tn_buf_clear(&p->blank);
   p->drop_blank = false;
   if (to && p->options.tools) {

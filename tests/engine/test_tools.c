@@ -462,6 +462,39 @@ static void calls_that_are_begun_are_held(void **state) {
   }
 }
 
+/* A schema waits until reasoning has ended; until then the answer can't end either. */
+static void a_schema_is_for_what_follows_reasoning(void **state) {
+  (void)state;
+  static const char *const scripts[][4] = {{"H", "m.", "</think>", "nonsense"}, {"H", "m.", NULL, NULL}};
+  for (size_t i = 0; i < TN_COUNT(scripts); i++) {
+    parrot p;
+    speaker s;
+    heard h;
+    parrot_init(&p);
+    parrot_begin_after(&p, "<think>");
+    for (size_t k = 0; k < 4 && scripts[i][k]; k++) parrot_say(&p, scripts[i][k], strlen(scripts[i][k]), false);
+    parrot_end(&p);
+    wake(&s, &p, "<think> </think>", true);
+    tn_request_options options = TN_REQUEST_OPTIONS;
+    options.split_reasoning = 1;
+    options.json_schema = "{\"enum\": [12, 34]}";
+    options.max_tokens = 20;
+    hear(&s, "x", options, &h);
+    assert_int_equal(strncmp(text_of(&h.reasoning), "Hm.", 3), 0);
+    if (i == 0) {
+      assert_int_equal(h.last.finish, TN_FINISH_STOP);
+      assert_true(!strcmp(text_of(&h.content), "12") || !strcmp(text_of(&h.content), "34"));
+    } else {
+      assert_int_equal(h.last.finish, TN_FINISH_LENGTH);
+      assert_int_equal(h.tokens, options.max_tokens);
+      assert_int_equal(h.content.size, 0);
+    }
+    forget(&h);
+    send_off(&s);
+    parrot_finish(&p);
+  }
+}
+
 static void faulty_requests_are_refused(void **state) {
   (void)state;
   static const struct {
@@ -503,6 +536,7 @@ int main(void) {
                                      cmocka_unit_test(a_call_can_be_demanded),
                                      cmocka_unit_test(several_calls_can_be_demanded),
                                      cmocka_unit_test(calls_that_are_begun_are_held),
+                                     cmocka_unit_test(a_schema_is_for_what_follows_reasoning),
                                      cmocka_unit_test(faulty_requests_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,6 +165,9 @@ tn_answer_end tn_generator_answer(tn_generator *generator, tn_request_options *o
     if (output.finish == TN_FINISH_CANCELLED) end = TN_ANSWER_INTERRUPTED;
     if (w.in_line) putchar('\n');
     fflush(stdout);
+    if (output.finish == TN_FINISH_LENGTH && generator->constraint)
+      fprintf(stderr, "tenon: the answer is not complete: it ended after %u tokens, by length\n",
+              output.completion_tokens);
     if (generator->stats) print_stats(&output);
   }
   tn_request_destroy(request);

@@ -48,6 +48,12 @@ def main():
         check("none", run("run", model, "-p", "x", "--tools", tools, "--tool-choice", "none", "-n", "4"), 0, ["I add"], "Hm.")
         ids = check("chat", run("chat", model, "--tools", tools, stdin="x\n3\n"), 0, ["I add.", call, "I add.", call], "Hm.")
         assert len(set(ids)) == 2, ids
+        schema = os.path.join(folder, "schema.json")
+        with open(schema, "w") as file:
+            json.dump({"const": [1, 2]}, file)
+        check("cut", run("run", model, "-p", "x", "--schema", schema, "-n", "1"), 0, ["["], "1 tokens, by length")
+        whole = run("run", model, "-p", "x", "--schema", schema)
+        assert json.loads(whole[1]) == [1, 2] and "by length" not in whole[2], whole
         os.remove(tools)
         check("no file", run("run", model, "-p", "x", "--tools", tools), 1, [], "tools.json")
 

@@ -8,7 +8,7 @@
 #include "server/internal.h"
 
 /* Events of a streamed answer that its client doesn't read; past it the answer is cancelled. */
-#define TN_UNREAD_BYTES ((size_t)1 << 20)
+#define TN_UNREAD_BYTES ((size_t)4 << 20)
 
 typedef struct tn_choice {
   tn_generation *generation;

@@ -2,6 +2,7 @@
 # library with TN_ISA defined to its name; src/kernels/simd/ picks the header by it.
 file(GLOB TENON_KERNEL_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/*.c)
 set(TENON_KERNEL_OBJECTS "")
+set(TENON_INSTRUCTION_SETS "") # their names, for `tenon version`
 # Sanitizers on unrolled vector code take a compiler minutes at -O3, and clang's undefined-behaviour checks at any level.
 set(TENON_KERNEL_OPTIONS -O3)
 if(TENON_SANITIZE)
@@ -17,6 +18,8 @@ function(tenon_isa NAME)
     target_compile_definitions(kernels-${NAME} PRIVATE TN_ISA=${NAME} TN_ISA_${NAME}=1)
     target_compile_options(kernels-${NAME} PRIVATE ${TENON_KERNEL_OPTIONS} ${ARGN})
     set(TENON_KERNEL_OBJECTS ${TENON_KERNEL_OBJECTS} $<TARGET_OBJECTS:kernels-${NAME}> PARENT_SCOPE)
+    string(STRIP "${TENON_INSTRUCTION_SETS} ${NAME}" NAMES)
+    set(TENON_INSTRUCTION_SETS ${NAMES} PARENT_SCOPE)
   endif()
 endfunction()
 tenon_isa(portable)

@@ -13,6 +13,8 @@ static bool supports(void *context, uint32_t device, const tn_op_query *query) {
 
 static tn_status open_device(tn_runner *runner, const char *spec, tn_error *error) {
   runner_device *device = runner->devices + runner->device_count;
+  if (runner->options.threads && strstr(spec, "threads="))
+    return tn_fail(error, TN_E_INVALID, "threads: %u given, and device %s says its own", runner->options.threads, spec);
   char threads[16];
   snprintf(threads, sizeof threads, "%u", runner->options.threads);
   const tn_option option = {"threads", threads};

@@ -328,8 +328,14 @@ typedef struct tn_property {
  *   "name" text; "memory_total", "memory_free", "max_allocation", "alignment" u64 bytes; "cores", "threads" u64;
  *   "batch_invariant" u64 0/1: a row's result does not depend, in any bit, on the rows beside it;
  *   "kv" text "paged" or "contiguous"; "rows" text: token rows it accepts, "any" or a list like "1,32".
- * Properties it may answer: "peak_int8_ops", "peak_f32_ops", "peak_bytes" f64 per second; "kv_lengths" text list;
- *   "instruction_set" text. An unknown name is TN_E_NOT_FOUND. */
+ * Properties it may answer: "peak_int8_ops", "peak_f32_ops", "peak_bytes" f64 per second; "kv_lengths" text, a rising
+ *   list like "128,512"; "instruction_set" text. An unknown name is TN_E_NOT_FOUND.
+ * A shape profile: "kv" contiguous; "rows" and "kv_lengths" rising lists, lengths above TN_PAGE_SLOTS and not below the
+ * rows. Such a device gets programs for one count of rows and one length each: every T is a number, there is one
+ * sequence, rows behind the last real one are padding whose results nobody reads, R alone stays symbolic. KV is one
+ * region for each sequence and layer: key [kv_heads][length][key_dim], then value [kv_heads][length][value_dim], in the
+ * state's dtype. The device only reads it (attention_masked); the columns of new rows are outputs (kv_columns), and the
+ * caller copies them to their slots. Rope tables and masks are inputs. */
 
 #define TN_USE_VECTOR 1u     /* a norm weight, a bias, a table of numbers: dense f32 on the device */
 #define TN_USE_EMBED 2u      /* rows are looked up */
@@ -373,8 +379,8 @@ typedef struct tn_state_desc {
   uint32_t size;
   uint32_t dtype; /* f32, f16, ... of the KV values */
   uint32_t kv_heads, key_dim, value_dim;
-  uint32_t slots; /* of a page: TN_PAGE_SLOTS; 0: a recurrent state, a matrix [key_dim, value_dim] for each head, and a
-                     "page" is all of one slot */
+  uint32_t slots; /* of a page: TN_PAGE_SLOTS; of contiguous KV its length, and a "page" is all of it; 0: a recurrent
+                     state, a matrix [key_dim, value_dim] for each head, and a "page" is all of one slot */
 } tn_state_desc;
 
 typedef struct tn_state_layout {

@@ -18,14 +18,16 @@ tn_status tn_bench_supports(tn_opened_device *device, const tn_case *c, bool *ot
   tn_program *program = tn_case_program(c, error);
   if (!program) return TN_E_INTERNAL;
   tn_status status = TN_OK;
-  for (uint32_t i = 0; i < program->op_count && status == TN_OK; i++) {
+  bool own = false;
+  for (uint32_t i = 0; i < program->op_count; i++) {
     const tn_op *op = tn_program_ops(program) + i;
     tn_op_query query;
     tn_program_query(program, op, &query);
     if (tn_device_supports(device, &query)) continue;
-    *others = op->opcode != c->opcode;
+    if (op->opcode == c->opcode) own = true;
     status = TN_E_UNSUPPORTED;
   }
+  *others = status != TN_OK && !own;
   free(program);
   return status;
 }
@@ -80,7 +82,7 @@ tn_status tn_bench_start(tn_bench *bench, tn_opened_device *device, const tn_cas
       case TN_VALUE_WEIGHT: status = pack(bench, i, error); break;
       case TN_VALUE_STATE: status = take_state(bench, i, error); break;
       case TN_VALUE_SCRATCH: break;
-      default: status = take(bench, &bench->values[i], tn_case_row_bytes(value) * c->row_count, error);
+      default: status = take(bench, &bench->values[i], tn_case_row_bytes(value) * tn_case_rows(c, value), error);
     }
   }
   if (status == TN_OK) status = take(bench, &bench->scratch, c->scratch_bytes + IDLE_SCRATCH, error);
@@ -155,6 +157,18 @@ static tn_status check_strips(const tn_bench *bench, const tn_bench_memory *memo
   if (at == UINT64_MAX) return TN_OK;
   return tn_fail(error, TN_E_INTERNAL, "wrote to byte %llu behind the end of %s %u",
                  (unsigned long long)at - memory->offset - used + 1, what, index);
+}
+
+/* What contiguous KV holds beforehand. */
+static tn_status put_regions(tn_bench *bench, tn_error *error) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; i < bench->c->value_count && status == TN_OK; i++) {
+    const tn_case_value *value = &bench->c->values[i];
+    if (value->kind == TN_VALUE_STATE && value->data)
+      status = tn_device_copy_in(bench->device, bench->queue, bench->values[i].buffer, bench->values[i].offset,
+                                 value->data, value->row_bytes, error);
+  }
+  return status;
 }
 
 static tn_status put_inputs(tn_bench *bench, const tn_step_plan *plan, tn_error *error) {
@@ -235,6 +249,7 @@ tn_status tn_bench_run(tn_bench *bench, tn_schedule schedule, uint8_t poison, tn
   tn_step_plan plan;
   if (!tn_step_plan_init(&plan, bench->c, schedule)) return tn_fail(error, TN_E_MEMORY, "out of memory");
   tn_status status = poison_all(bench, poison, error);
+  if (status == TN_OK) status = put_regions(bench, error);
   for (bool first = true; status == TN_OK && tn_step_plan_next(&plan); first = false) {
     status = put_inputs(bench, &plan, error);
     if (status == TN_OK) status = execute(bench, &plan.batch, error);
@@ -249,7 +264,8 @@ tn_status tn_bench_time(tn_bench *bench, uint32_t repeats, double *seconds, tn_e
   tn_step_plan plan;
   if (!tn_step_plan_init(&plan, bench->c, (tn_schedule){0})) return tn_fail(error, TN_E_MEMORY, "out of memory");
   tn_step_plan_next(&plan);
-  tn_status status = put_inputs(bench, &plan, error);
+  tn_status status = put_regions(bench, error);
+  if (status == TN_OK) status = put_inputs(bench, &plan, error);
   for (uint32_t i = 0; i < repeats && status == TN_OK; i++) {
     uint64_t begin = tn_clock_ns();
     status = execute(bench, &plan.batch, error);

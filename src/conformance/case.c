@@ -71,12 +71,14 @@ static tn_case_value matrix_value(uint32_t kind, uint32_t dtype, int32_t rows, u
 uint32_t tn_case_input(tn_case *c, uint32_t dtype, int32_t rows, uint32_t cols) {
   tn_case_value value = matrix_value(TN_VALUE_INPUT, dtype, rows, cols);
   value.row_bytes = tn_case_row_bytes(&value);
-  value.data = tn_arena_array(&c->arena, c->row_count, value.row_bytes);
+  value.data = tn_arena_array(&c->arena, tn_case_rows(c, &value), value.row_bytes);
+  if (rows > 0) c->fixed = true;
   if (!value.data || !value.row_bytes) c->failed = true;
   return add_value(c, value);
 }
 
 uint32_t tn_case_output(tn_case *c, uint32_t dtype, int32_t rows, uint32_t cols) {
+  if (rows > 0) c->fixed = true;
   return add_value(c, matrix_value(TN_VALUE_OUTPUT, dtype, rows, cols));
 }
 
@@ -125,6 +127,18 @@ uint32_t tn_case_kv(tn_case *c, uint32_t dtype, uint32_t kv_heads, uint32_t key_
                          .dims = {(int32_t)kv_heads, (int32_t)key_dim, (int32_t)value_dim, (int32_t)TN_PAGE_SLOTS}});
 }
 
+uint32_t tn_case_region(tn_case *c, uint32_t dtype, uint32_t kv_heads, uint32_t key_dim, uint32_t value_dim,
+                        uint32_t slots) {
+  tn_case_value value = {.kind = TN_VALUE_STATE,
+                         .dtype = (uint8_t)dtype,
+                         .rank = 4,
+                         .dims = {(int32_t)kv_heads, (int32_t)key_dim, (int32_t)value_dim, (int32_t)slots}};
+  value.row_bytes = tn_row_bytes(dtype, 1) * kv_heads * (key_dim + value_dim) * slots;
+  value.data = tn_arena_array(&c->arena, 1, value.row_bytes);
+  if (!value.data) c->failed = true;
+  return add_value(c, value);
+}
+
 uint32_t tn_case_recurrent(tn_case *c, uint32_t heads, uint32_t key_dim, uint32_t value_dim) {
   return add_value(c, (tn_case_value){.kind = TN_VALUE_STATE,
                                       .dtype = TN_F32,
@@ -140,13 +154,69 @@ tn_state_desc tn_case_state_desc(const tn_case_value *value) {
 
 uint8_t *tn_case_data(const tn_case *c, uint32_t number, uint64_t *bytes) {
   const tn_case_value *value = &c->values[number];
-  if (value->kind == TN_VALUE_INPUT) {
-    *bytes = value->row_bytes * c->row_count;
+  if (value->kind == TN_VALUE_STATE || value->kind == TN_VALUE_INPUT) {
+    *bytes = value->kind == TN_VALUE_STATE ? value->row_bytes : value->row_bytes * tn_case_rows(c, value);
     return value->data;
   }
   const tn_weight_source *source = &value->sources[0];
   *bytes = source->rows * tn_row_bytes(source->dtype, source->cols);
   return (uint8_t *)(uintptr_t)source->data;
+}
+
+/* ---- for fixed shapes ---- */
+
+static bool has_paged_state(const tn_case *c) {
+  for (uint32_t i = 0; i < c->value_count; i++)
+    if (c->values[i].kind == TN_VALUE_STATE && !c->values[i].data) return true;
+  return false;
+}
+
+/* The rows of an input for `rows` rows of the case. */
+static void resize_input(tn_case *c, tn_case_value *value, uint32_t rows) {
+  uint32_t kept = rows < c->row_count ? rows : c->row_count;
+  uint8_t *data = tn_arena_array(&c->arena, rows, value->row_bytes);
+  if (data)
+    memcpy(data, value->data, kept * value->row_bytes);
+  else
+    c->failed = true;
+  value->data = data;
+}
+
+static void resize_rows(tn_case *c, uint32_t rows) {
+  tn_row *made = tn_arena_array(&c->arena, rows, sizeof *made);
+  if (!made) {
+    c->failed = true;
+    return;
+  }
+  for (uint32_t r = 0; r < rows; r++) {
+    made[r] = c->rows[r < c->row_count ? r : c->row_count - 1];
+    made[r].sequence = 0;
+    if (r >= c->row_count) made[r].wants_logits = 0;
+  }
+  c->rows = made;
+}
+
+void tn_case_pin(tn_case *c, const uint32_t *list, uint32_t count) {
+  if (c->fixed || c->failed || has_paged_state(c)) return;
+  uint32_t i = 0;
+  while (i + 1 < count && list[i] < c->row_count) i++;
+  const uint32_t rows = list[i];
+  c->scratch_bytes = 0;
+  for (uint32_t v = 0; v < c->value_count; v++) {
+    tn_case_value *value = &c->values[v];
+    if (value->kind == TN_VALUE_WEIGHT) continue;
+    if (value->kind == TN_VALUE_INPUT) resize_input(c, value, rows);
+    if (value->dims[0] == TN_DIM_T) value->dims[0] = (int32_t)rows;
+    if (value->kind != TN_VALUE_SCRATCH) continue;
+    value->offset = c->scratch_bytes;
+    c->scratch_bytes += tn_round_up(tn_case_row_bytes(value) * rows, ALIGNMENT);
+  }
+  resize_rows(c, rows);
+  c->row_count = rows;
+  c->sequence_count = 1;
+  c->sequences[0].first = 0;
+  c->sequences[0].count = rows;
+  c->fixed = true;
 }
 
 /* ---- ops ---- */

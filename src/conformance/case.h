@@ -23,7 +23,7 @@ typedef struct tn_case_value {
   int32_t dims[4];
   uint32_t index;  /* its binding number among the values of its kind */
   uint64_t offset; /* scratch: where it lies in the arena */
-  /* inputs: what they hold, a row for each row of the case */
+  /* inputs: what they hold, a row for each row of the case, or as many as dims say; contiguous KV: all its bytes */
   uint8_t *data;
   uint64_t row_bytes;
   /* weights */
@@ -50,6 +50,7 @@ typedef struct tn_case {
     uint32_t first, count;
   } sequences[TN_CASE_SEQUENCES];
   double tolerance; /* normalised mean square error allowed */
+  bool fixed;       /* row counts are numbers: it can't be cut into steps */
   bool failed;
 } tn_case;
 
@@ -61,7 +62,7 @@ void tn_case_destroy(tn_case *c);
 __attribute__((format(printf, 2, 3))) void tn_case_say(tn_case *c, const char *format, ...);
 
 /* ---- values; each returns its number ---- */
-/* [T or R, cols]; the data is zero until filled (fill.h). */
+/* [T, R or a number, cols]; the data is zero until filled (fill.h). */
 uint32_t tn_case_input(tn_case *c, uint32_t dtype, int32_t rows, uint32_t cols);
 uint32_t tn_case_output(tn_case *c, uint32_t dtype, int32_t rows, uint32_t cols);
 uint32_t tn_case_scratch(tn_case *c, uint32_t dtype, int32_t rows, uint32_t cols);
@@ -71,12 +72,25 @@ uint32_t tn_case_weight(tn_case *c, uint32_t dtype, uint32_t rank, const uint32_
 uint32_t tn_case_vector(tn_case *c, uint32_t count);
 uint32_t tn_case_matrix(tn_case *c, uint32_t dtype, uint32_t rows, uint32_t cols, uint32_t uses);
 uint32_t tn_case_kv(tn_case *c, uint32_t dtype, uint32_t kv_heads, uint32_t key_dim, uint32_t value_dim);
+/* Contiguous KV of `slots` slots in plain layout (device.h); its data is zero until filled. */
+uint32_t tn_case_region(tn_case *c, uint32_t dtype, uint32_t kv_heads, uint32_t key_dim, uint32_t value_dim,
+                        uint32_t slots);
 /* A recurrent state: a matrix [key_dim, value_dim] in f32 for each head. */
 uint32_t tn_case_recurrent(tn_case *c, uint32_t heads, uint32_t key_dim, uint32_t value_dim);
 /* The description of a state value, as the portable layer would make it. */
 tn_state_desc tn_case_state_desc(const tn_case_value *value);
 
-/* The stored bytes of a weight's first source, or of an input, and how many there are. */
+/* Makes the case one for devices that run only the row counts of a rising list: the first that holds its rows, or the
+ * last, becomes T; rows are cut or padded with zeros, all of one sequence. A case with pages or recurrent states, which
+ * such devices don't have, stays as it is. */
+void tn_case_pin(tn_case *c, const uint32_t *rows, uint32_t count);
+
+/* Rows of an input or output over all of the case. */
+static inline uint32_t tn_case_rows(const tn_case *c, const tn_case_value *value) {
+  return value->dims[0] > 0 ? (uint32_t)value->dims[0] : c->row_count;
+}
+
+/* The stored bytes of a weight's first source, of an input, or of contiguous KV, and how many there are. */
 uint8_t *tn_case_data(const tn_case *c, uint32_t value, uint64_t *bytes);
 
 /* ---- ops: inputs and outputs are value numbers, ended by -1; `attributes` begins with its size ---- */

@@ -56,6 +56,7 @@ tn_status tn_case_write(const tn_case *c, const char *path, tn_error *error) {
                         .tolerance = c->tolerance};
   memcpy(header.magic, MAGIC, sizeof header.magic);
   memcpy(header.name, c->name, sizeof header.name);
+  if (c->fixed) return tn_fail(error, TN_E_UNSUPPORTED, "%s: cases of fixed shapes have no file", path);
   tn_program *program = tn_case_program(c, error);
   if (!program) return TN_E_INTERNAL;
   put(&out, &header, sizeof header);

@@ -157,7 +157,7 @@ void tn_case_fill(tn_case *c, uint32_t number, tn_fill fill, uint32_t seed) {
   uint64_t bytes;
   uint8_t *data = tn_case_data(c, number, &bytes);
   uint64_t cols = value->kind == TN_VALUE_INPUT ? (uint64_t)value->dims[1] : value->sources[0].cols;
-  uint64_t rows = value->kind == TN_VALUE_INPUT ? c->row_count : value->sources[0].rows;
+  uint64_t rows = value->kind == TN_VALUE_INPUT ? tn_case_rows(c, value) : value->sources[0].rows;
   uint32_t dtype = value->kind == TN_VALUE_INPUT ? value->dtype : value->sources[0].dtype;
   fill_rows(dtype, data, rows, cols, fill, seed);
 }

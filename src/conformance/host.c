@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tensor/decode.h"
 
 /* Host memory of one run: by binding number. */
 typedef struct host_run {
@@ -39,7 +40,9 @@ static tn_status take_pages(const tn_case *c, const tn_case_value *value, host_r
   if (status != TN_OK) return tn_fail(error, status, "a state of the case has no plain page");
   run->page_bytes[value->index] = layout.page_bytes;
   run->states[value->index] = tn_calloc(tn_case_pages(c), layout.page_bytes);
-  return run->states[value->index] ? TN_OK : tn_fail(error, TN_E_MEMORY, "out of memory");
+  if (!run->states[value->index]) return tn_fail(error, TN_E_MEMORY, "out of memory");
+  if (value->data) memcpy(run->states[value->index], value->data, value->row_bytes);
+  return TN_OK;
 }
 
 static tn_status start(const tn_case *c, host_run *run, tn_error *error) {
@@ -51,7 +54,7 @@ static tn_status start(const tn_case *c, host_run *run, tn_error *error) {
                                                      : NULL;
     if (value->kind == TN_VALUE_WEIGHT) status = pack_weight(value, &run->weights[value->index], error);
     if (value->kind == TN_VALUE_STATE) status = take_pages(c, value, run, error);
-    if (matrix && !(*matrix = tn_calloc(c->row_count, tn_case_row_bytes(value))))
+    if (matrix && !(*matrix = tn_calloc(tn_case_rows(c, value), tn_case_row_bytes(value))))
       status = tn_fail(error, TN_E_MEMORY, "out of memory");
   }
   run->scratch = tn_calloc(c->scratch_bytes + 64, 1);
@@ -128,6 +131,10 @@ static void decode(const tn_case_value *value, const uint8_t *from, float *to) {
     memcpy(to, from, cols * sizeof *to);
     return;
   }
+  if (value->dtype == TN_F16 || value->dtype == TN_BF16) {
+    tn_decode_row((tn_dtype)value->dtype, from, to, cols);
+    return;
+  }
   for (uint32_t i = 0; i < cols; i++) {
     int32_t integer;
     float scale;
@@ -173,7 +180,7 @@ tn_status tn_case_compare(const tn_case *c, const tn_case_results *got, const tn
     if (!pair) return tn_fail(error, TN_E_MEMORY, "out of memory");
     tn_case_error one = {.same_kind = true};
     error_sums sums = {0};
-    for (uint32_t row = 0; row < c->row_count; row++) {
+    for (uint32_t row = 0; row < tn_case_rows(c, value); row++) {
       if (value->dims[0] == TN_DIM_R && !c->rows[row].wants_logits) continue;
       decode(value, got->rows[value->index] + row * bytes, pair);
       decode(value, want->rows[value->index] + row * bytes, pair + cols);

@@ -54,7 +54,7 @@ static tn_status compare_bytes(const tn_case *c, const three_results *r, const c
     const tn_case_value *value = &c->values[i];
     if (value->kind != TN_VALUE_OUTPUT) continue;
     uint64_t bytes = tn_case_row_bytes(value);
-    for (uint32_t row = 0; row < c->row_count; row++)
+    for (uint32_t row = 0; row < tn_case_rows(c, value); row++)
       if (memcmp(r->got.rows[value->index] + row * bytes, r->again.rows[value->index] + row * bytes, bytes) != 0)
         return tn_fail(error, TN_E_INTERNAL, "output %u, row %u: other bits %s", value->index, row, what);
   }
@@ -68,7 +68,7 @@ static tn_status check_runs(tn_bench *bench, three_results *r, tn_kit_result *re
   if (status == TN_OK) status = compare(c, &r->got, &r->want, result, error);
   if (status == TN_OK) status = tn_bench_run(bench, whole, POISON_LARGE, &r->again, error);
   if (status == TN_OK) status = compare_bytes(c, r, "when other bytes lay in memory before", error);
-  for (size_t i = 0; i < TN_COUNT(pieces) && status == TN_OK && c->row_count > 1; i++) {
+  for (size_t i = 0; i < TN_COUNT(pieces) && status == TN_OK && c->row_count > 1 && !c->fixed; i++) {
     char what[48];
     snprintf(what, sizeof what, "%s", pieces[i].name);
     status = tn_bench_run(bench, pieces[i], i ? POISON_LARGE : POISON_NAN, &r->again, error);
@@ -282,6 +282,9 @@ static void run_op(kit *k, const tn_op_info *info) {
     return;
   }
   tn_maker maker = {.perf = k->options->perf, .emit = take_case, .context = k};
+  tn_property lengths = {.size = sizeof lengths};
+  bool listed = tn_device_get(k->device, "kv_lengths", &lengths, NULL) == TN_OK && lengths.type == TN_PROPERTY_TEXT;
+  tn_maker_read_profile(&maker, k->device->properties.rows, listed ? lengths.text : "");
   make(&maker);
   if (maker.out_of_memory && k->status == TN_OK)
     k->status = tn_fail(k->error, TN_E_MEMORY, "out of memory for the cases of %s", info->name);

@@ -8,6 +8,7 @@
 #include "conformance/bench.h"
 #include "conformance/fill.h"
 #include "conformance/host.h"
+#include "conformance/makers.h"
 
 #define SIZE 1000u
 #define GRACE_NS 1000000000ull /* how much later than its deadline a wait may return */
@@ -212,6 +213,13 @@ static tn_case *linear_case(void) {
   return c;
 }
 
+/* Devices with a shape profile run only the row counts they list. */
+static void pin_for(const tn_opened_device *device, tn_case *c) {
+  tn_maker maker = {0};
+  tn_maker_read_profile(&maker, device->properties.rows, "");
+  if (c && maker.row_count) tn_case_pin(c, maker.rows, maker.row_count);
+}
+
 /* A case on a bench with room for results; `used` false: the device doesn't take the ops, nothing to check. */
 typedef struct seam_bench {
   tn_case *c;
@@ -224,6 +232,7 @@ static tn_status seam_bench_start(seam_bench *s, tn_case *c, tn_opened_device *d
                                   tn_error *error) {
   bool others;
   *s = (seam_bench){.c = c};
+  pin_for(device, c);
   if (!c || !tn_case_results_init(&s->got, c) || !tn_case_results_init(&s->want, c))
     return tn_fail(error, TN_E_MEMORY, "out of memory");
   tn_status status = tn_bench_supports(device, c, &others, error);
@@ -299,6 +308,7 @@ static tn_status chained_ops(const tn_seam_target *target, tn_error *error) {
     tn_case_say(c, "norm, linear, add, select_rows");
   }
   if (!c) return tn_fail(error, TN_E_MEMORY, "out of memory");
+  pin_for(device, c);
   tn_kit_result result;
   tn_status fatal = tn_kit_check_case(device, c, target->timeout_ns, &result);
   tn_status status = fatal;

@@ -74,10 +74,12 @@ bool tn_step_plan_next(tn_step_plan *plan) {
 }
 
 uint32_t tn_step_rows(const tn_step_plan *plan, const tn_case_value *value) {
+  if (value->dims[0] > 0) return (uint32_t)value->dims[0];
   return value->dims[0] == TN_DIM_R ? plan->batch.logits_count : plan->batch.row_count;
 }
 
 uint32_t tn_step_case_row(const tn_step_plan *plan, const tn_case_value *value, uint32_t i) {
+  if (value->dims[0] > 0) return i;
   return plan->case_rows[value->dims[0] == TN_DIM_R ? plan->logits_rows[i] : i];
 }
 
@@ -98,7 +100,7 @@ bool tn_case_results_init(tn_case_results *results, const tn_case *c) {
   for (uint32_t i = 0; i < c->value_count; i++) {
     const tn_case_value *value = &c->values[i];
     if (value->kind != TN_VALUE_OUTPUT) continue;
-    results->rows[value->index] = tn_calloc(c->row_count, tn_case_row_bytes(value));
+    results->rows[value->index] = tn_calloc(tn_case_rows(c, value), tn_case_row_bytes(value));
     if (results->rows[value->index]) continue;
     tn_case_results_finish(results);
     return false;

@@ -6,7 +6,7 @@ const tn_runner_info *tn_runner_describe(const tn_runner *runner) {
 }
 
 const tn_graph *tn_runner_graph(const tn_runner *runner) {
-  return runner->graph;
+  return runner->shapes[0].graph;
 }
 
 const char *tn_runner_device_name(const tn_runner *runner, uint32_t device) {
@@ -17,7 +17,11 @@ const char *tn_runner_device_name(const tn_runner *runner, uint32_t device) {
 
 static tn_status check_batch(const tn_runner *runner, const tn_batch *batch, tn_error *error) {
   const tn_runner_info *info = &runner->info;
-  if (tn_batch_check(batch, runner->plan.partitions[0].program) != TN_OK)
+  const tn_program maxima = {.max_rows = info->max_rows,
+                             .max_sequences = info->max_sequences,
+                             .max_logits_rows = info->max_logits_rows,
+                             .max_context = info->max_context};
+  if (tn_batch_check(batch, &maxima) != TN_OK)
     return tn_fail(error, TN_E_INVALID, "batch: rows and sequences do not agree, or exceed the runner's maxima");
   for (uint32_t r = 0; r < batch->row_count; r++)
     if ((uint32_t)batch->rows[r].token >= info->vocabulary || batch->rows[r].position[0] < 0 ||
@@ -30,7 +34,7 @@ static tn_status check_batch(const tn_runner *runner, const tn_batch *batch, tn_
     if (info->state_slots && (sequence->state_read >= info->state_slots || sequence->state_write >= info->state_slots))
       return tn_fail(error, TN_E_INVALID, "batch: sequence %u: state slots %u and %u of %u", s, sequence->state_read,
                      sequence->state_write, info->state_slots);
-    for (uint32_t g = 0; g < info->group_count; g++) {
+    for (uint32_t g = 0; g < info->group_count && !has_profile(runner); g++) {
       if (sequence->pages[g] > batch->page_count || pages > batch->page_count - sequence->pages[g])
         return tn_fail(error, TN_E_INVALID, "batch: sequence %u: its page table lies outside", s);
       for (uint32_t i = 0; i < pages; i++)
@@ -42,21 +46,24 @@ static tn_status check_batch(const tn_runner *runner, const tn_batch *batch, tn_
   return TN_OK;
 }
 
-static uint64_t rows_now(const tn_runner *runner, tn_ref value, const tn_batch *batch) {
-  return runner->graph->values[value].dims[0] == TN_DIM_R ? batch->logits_count : batch->row_count;
+static uint64_t rows_now(const runner_shape *shape, tn_ref value, const tn_batch *batch) {
+  int32_t rows = shape->graph->values[value].dims[0];
+  if (rows > 0) return (uint64_t)rows;
+  return rows == TN_DIM_R ? batch->logits_count : batch->row_count;
 }
 
 /* Brings the inputs of a part that another device wrote over to its device, through the host. */
-static tn_status carry_inputs(tn_runner *runner, const runner_part *part, const tn_batch *batch, tn_error *error) {
+static tn_status carry_inputs(tn_runner *runner, const runner_shape *shape, const runner_part *part,
+                              const tn_batch *batch, tn_error *error) {
   uint32_t to = part->partition->device;
   for (uint32_t i = 0; i < part->partition->program->input_count; i++) {
     tn_ref value = part->partition->inputs[i];
-    size_t producer = tn_graph_producer(runner->graph, value);
-    uint32_t from = runner->graph->ops[producer].device;
+    if (shape->graph->values[value].feed) continue; /* the host's */
+    size_t producer = tn_graph_producer(shape->graph, value);
+    uint32_t from = shape->graph->ops[producer].device;
     if (from == to) continue;
-    border_value *border = runner->borders;
-    while (border->value != value) border++;
-    uint64_t bytes = border->row_bytes * rows_now(runner, value, batch);
+    const border_value *border = border_of(shape, value);
+    uint64_t bytes = border->row_bytes * rows_now(shape, value, batch);
     const runner_device *source = runner->devices + from, *target = runner->devices + to;
     tn_status status =
         tn_device_copy_out(source->opened, source->queue, runner->staging, border->buffers[from], 0, bytes, error);
@@ -85,49 +92,63 @@ static tn_status execute_part(tn_runner *runner, const runner_part *part, const 
 }
 
 /* The logits: read in place where the host reaches them, else copied to the staging memory. */
-static tn_status fetch_logits(tn_runner *runner, const tn_batch *batch, tn_error *error) {
-  const runner_part *last = runner->parts + runner->plan.partition_count - 1;
+static tn_status fetch_logits(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, const float **logits,
+                              tn_error *error) {
+  const runner_part *last = shape->parts + shape->plan.partition_count - 1;
   uint32_t device = last->partition->device;
-  border_value *border = runner->borders;
-  while (border->value != runner->graph->logits) border++;
+  const border_value *border = border_of(shape, shape->graph->logits);
   void *host = tn_device_host_pointer(opened_of(runner, device), border->buffers[device]);
-  runner->logits = host ? host : (const void *)runner->staging;
+  *logits = host ? host : (const void *)runner->staging;
   if (host || !batch->logits_count) return TN_OK;
   return tn_device_copy_out(opened_of(runner, device), runner->devices[device].queue, runner->staging,
                             border->buffers[device], 0, border->row_bytes * batch->logits_count, error);
 }
 
+tn_status tn_runner_run_shape(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, const float **logits,
+                              tn_error *error) {
+  tn_status status = TN_OK;
+  for (size_t p = 0; p < shape->plan.partition_count && status == TN_OK; p++) {
+    status = carry_inputs(runner, shape, shape->parts + p, batch, error);
+    if (status == TN_OK) status = execute_part(runner, shape->parts + p, batch, error);
+  }
+  return status == TN_OK ? fetch_logits(runner, shape, batch, logits, error) : status;
+}
+
+tn_status tn_runner_finish_shape(tn_runner *runner, const runner_shape *shape, uint64_t deadline_ns, tn_error *error) {
+  uint32_t device = shape->parts[shape->plan.partition_count - 1].partition->device;
+  return tn_device_synchronize(opened_of(runner, device), runner->devices[device].queue, deadline_ns, error);
+}
+
 tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *error) {
   if (runner->options.plan_only) return tn_fail(error, TN_E_INVALID, "runner: made to plan only");
-  if (!runner->parts) return tn_fail(error, TN_E_DEVICE_LOST, "the device is lost and could not be reopened");
+  if (!runner->shapes) return tn_fail(error, TN_E_DEVICE_LOST, "the device is lost and could not be reopened");
   if (runner->in_flight) return tn_fail(error, TN_E_BUSY, "runner: a step is in flight");
   tn_status status = check_batch(runner, batch, error);
-  for (size_t p = 0; p < runner->plan.partition_count && status == TN_OK; p++) {
-    status = carry_inputs(runner, runner->parts + p, batch, error);
-    if (status == TN_OK) status = execute_part(runner, runner->parts + p, batch, error);
-  }
-  if (status == TN_OK) status = fetch_logits(runner, batch, error);
+  if (status == TN_OK)
+    status = has_profile(runner) ? tn_runner_run_regions(runner, batch, error)
+                                 : tn_runner_run_shape(runner, runner->shapes, batch, &runner->logits, error);
   runner->in_flight = status == TN_OK;
   return status;
 }
 
 tn_status tn_runner_wait(tn_runner *runner, uint64_t deadline_ns, const float **logits, tn_error *error) {
   if (!runner->in_flight) return tn_fail(error, TN_E_INVALID, "runner: no step is in flight");
-  uint32_t device = runner->parts[runner->plan.partition_count - 1].partition->device;
-  tn_status status =
-      tn_device_synchronize(opened_of(runner, device), runner->devices[device].queue, deadline_ns, error);
+  tn_status status = has_profile(runner) ? TN_OK /* run to its end when it was submitted */
+                                         : tn_runner_finish_shape(runner, runner->shapes, deadline_ns, error);
   if (status != TN_E_TIMEOUT) runner->in_flight = false;
   if (status == TN_OK) *logits = runner->logits;
   return status;
 }
 
 tn_status tn_runner_copy_page(tn_runner *runner, uint32_t group, uint32_t from, uint32_t to, tn_error *error) {
-  if (!runner->parts) return tn_fail(error, TN_E_DEVICE_LOST, "the device is lost and could not be reopened");
-  for (size_t p = 0; p < runner->plan.partition_count; p++) {
-    const runner_part *part = runner->parts + p;
+  if (!runner->shapes) return tn_fail(error, TN_E_DEVICE_LOST, "the device is lost and could not be reopened");
+  if (has_profile(runner)) return tn_fail(error, TN_E_UNSUPPORTED, "contiguous KV has no pages to copy");
+  const runner_shape *shape = runner->shapes;
+  for (size_t p = 0; p < shape->plan.partition_count; p++) {
+    const runner_part *part = shape->parts + p;
     uint32_t device = part->partition->device;
     for (uint32_t i = 0; i < part->partition->program->state_count; i++) {
-      const tn_graph_value *value = runner->graph->values + part->partition->states[i];
+      const tn_graph_value *value = shape->graph->values + part->partition->states[i];
       if (value->rank != 4 || value->group != group) continue;
       const tn_binding *state = part->states + i;
       uint64_t page = state->bytes / runner->info.pages;

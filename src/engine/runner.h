@@ -1,7 +1,14 @@
 /* The runner: a model's programs prepared on devices, with their weights, KV memory and arena. It runs one batch at a
  * time and knows nothing of requests: sequences, pages and tokens are the engine's affair.
  *
- * Memory is all taken in tn_runner_create; nothing is allocated in a step. */
+ * Memory is all taken in tn_runner_create; nothing is allocated in a step.
+ *
+ * On a device with a shape profile (tenon/device.h) each sequence has a region of contiguous KV of each listed length,
+ * named by its recurrent state's slot: region n belongs to the sequence that reads and writes slots 2n and 2n + 1. It
+ * begins at the smallest length that holds its first rows and moves to the next when it grows past it. Page tables are
+ * not looked at. A step runs sequence after sequence in pieces of the listed row counts, and is done when submit
+ * returns. The context is cut to the longest length. Not there: shared prefixes, copied pages, counters, models with
+ * recurrent states. */
 #ifndef TENON_ENGINE_RUNNER_H
 #define TENON_ENGINE_RUNNER_H
 
@@ -41,7 +48,8 @@ typedef struct tn_runner_group {
 } tn_runner_group;
 
 typedef struct tn_runner_info {
-  uint32_t state_slots; /* of recurrent states: state_read and state_write are below it; 0: the model has none */
+  uint32_t state_slots; /* of recurrent states: state_read and state_write are below it; 0: the model has none. Of
+                           contiguous KV: two for each sequence */
   uint64_t state_bytes; /* of one slot over all layers */
   uint32_t vocabulary;
   uint32_t max_rows, max_sequences, max_logits_rows, max_context;

@@ -5,20 +5,20 @@
 /* The first op of each part in the graph: parts are runs of ops, in order. */
 static uint32_t first_op(const tn_runner *runner, size_t part) {
   uint32_t first = 0;
-  for (size_t p = 0; p < part; p++) first += runner->plan.partitions[p].program->op_count;
+  for (size_t p = 0; p < part; p++) first += runner->shapes[0].plan.partitions[p].program->op_count;
   return first;
 }
 
 /* The next part behind `part` that runs on the device, round and round. */
 static size_t next_part(const tn_runner *runner, uint32_t device, size_t part) {
-  do part = part + 1 < runner->plan.partition_count ? part + 1 : 0;
-  while (runner->plan.partitions[part].device != device);
+  do part = part + 1 < runner->shapes[0].plan.partition_count ? part + 1 : 0;
+  while (runner->shapes[0].plan.partitions[part].device != device);
   return part;
 }
 
 static bool runs_something(const tn_runner *runner, uint32_t device) {
-  for (size_t p = 0; p < runner->plan.partition_count; p++)
-    if (runner->plan.partitions[p].device == device) return true;
+  for (size_t p = 0; p < runner->shapes[0].plan.partition_count; p++)
+    if (runner->shapes[0].plan.partitions[p].device == device) return true;
   return false;
 }
 
@@ -31,10 +31,10 @@ typedef struct counter_list {
  * rise means that the next program began. */
 static tn_status add_device(const tn_runner *runner, uint32_t device, const tn_op_counter *from, uint32_t count,
                             counter_list *list) {
-  size_t part = next_part(runner, device, runner->plan.partition_count - 1);
+  size_t part = next_part(runner, device, runner->shapes[0].plan.partition_count - 1);
   for (uint32_t i = 0; i < count; i++) {
     if (i && from[i].op <= from[i - 1].op) part = next_part(runner, device, part);
-    if (from[i].op >= runner->plan.partitions[part].program->op_count) continue;
+    if (from[i].op >= runner->shapes[0].plan.partitions[part].program->op_count) continue;
     tn_runner_counter *counter = TN_PUSH(list->items, list->count, list->capacity);
     if (!counter) return TN_E_MEMORY;
     *counter = (tn_runner_counter){.op = first_op(runner, part) + from[i].op,
@@ -70,6 +70,8 @@ tn_status tn_runner_counters(tn_runner *runner, tn_runner_counter **counters, si
   tn_status status = TN_OK;
   *counters = NULL;
   *count = 0;
+  if (has_profile(runner))
+    return tn_fail(error, TN_E_UNSUPPORTED, "counters tell no op of a model on a device with a shape profile");
   if (runner->in_flight) return tn_fail(error, TN_E_BUSY, "runner: a step is in flight");
   for (uint32_t device = 0; device < runner->device_count && status == TN_OK; device++) {
     tn_op_counter *list;

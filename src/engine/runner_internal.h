@@ -1,4 +1,5 @@
-/* What the two halves of the runner share: runner_setup.c makes it, runner.c runs steps. */
+/* What the parts of the runner share: runner_setup.c makes it, runner_memory.c gives it memory, runner.c runs steps,
+ * runner_regions.c steps on devices with a shape profile. */
 #ifndef TENON_ENGINE_RUNNER_INTERNAL_H
 #define TENON_ENGINE_RUNNER_INTERNAL_H
 
@@ -8,6 +9,7 @@
 #include "model/model.h"
 
 #define MAX_DEVICES 2 /* the wanted one, and the cpu for what it lacks */
+#define MAX_PROFILE 8 /* row counts, and lengths, of a shape profile */
 
 typedef struct runner_device {
   tn_opened_device *opened;
@@ -16,7 +18,7 @@ typedef struct runner_device {
   uint64_t weight_bytes, state_bytes, scratch_bytes;
 } runner_device;
 
-/* A value that crosses between programs, or the logits: memory on every device that touches it. */
+/* A value that crosses between programs, comes from the host or goes there: memory on every device that touches it. */
 typedef struct border_value {
   tn_ref value;
   uint64_t row_bytes, bytes;
@@ -24,29 +26,57 @@ typedef struct border_value {
   tn_buffer *buffers[MAX_DEVICES];
 } border_value;
 
-/* A partition made ready: its executable and the bindings that never change. */
+/* A partition made ready: its executable and its bindings. Those of the states change with the sequence where KV is
+ * contiguous, else none does. */
 typedef struct runner_part {
   const tn_partition *partition;
   tn_executable *executable;
   tn_binding *inputs, *outputs, *states;
 } runner_part;
 
+/* The model's programs for one shape: for any (the only one of a runner over paged KV), or for a number of rows and a
+ * length of KV. Values have the same numbers in the graphs of all shapes up to those that specialise makes. */
+typedef struct runner_shape {
+  tn_fixed_shape fixed;
+  tn_graph *graph;
+  tn_plan plan;
+  border_value *borders;
+  size_t border_count, border_capacity;
+  runner_part *parts;
+  tn_binding *states; /* by value; of contiguous KV: region 0 */
+} runner_shape;
+
+/* What a device accepts; nothing of both: any rows, paged KV. */
+typedef struct runner_profile {
+  uint32_t rows[MAX_PROFILE], lengths[MAX_PROFILE]; /* rising */
+  uint32_t row_count, length_count;
+} runner_profile;
+
+/* Where the KV of a sequence is, on devices with contiguous KV. */
+typedef struct runner_region {
+  uint32_t length; /* number of the listed length it has */
+  uint32_t filled; /* slots */
+} runner_region;
+
 struct tn_runner {
   const tn_model *model;
   tn_runner_options options; /* its texts are copies in `texts` */
   tn_arena texts;
   tn_runner_info info;
-  tn_graph *graph;
-  tn_plan plan;
+  runner_profile profile;
+  runner_shape *shapes; /* [length][row count] of the profile; one without */
+  uint32_t shape_count;
   runner_device devices[MAX_DEVICES];
   uint32_t device_count;
   tn_weight_binding *weights; /* [device][value] */
-  tn_binding *states;         /* by value */
-  border_value *borders;
-  size_t border_count, border_capacity;
-  runner_part *parts;
+  runner_region *regions;     /* [max_sequences]; contiguous KV only */
+  uint64_t region_bytes[MAX_DEVICES][MAX_PROFILE];
   unsigned char *staging; /* host copies of borders and logits, where a device's memory is not reachable */
   uint64_t staging_bytes;
+  /* contiguous KV: the logits of a step's pieces, [TN_MAX_LOGITS_ROWS, vocabulary]; the piece that runs */
+  float *gathered;
+  tn_row *piece_rows;
+  uint32_t *piece_logits_rows;
   const float *logits; /* where the host reads them */
   bool in_flight;
 };
@@ -54,5 +84,36 @@ struct tn_runner {
 static inline tn_opened_device *opened_of(const tn_runner *runner, uint32_t device) {
   return runner->devices[device].opened;
 }
+
+static inline bool has_profile(const tn_runner *runner) {
+  return runner->profile.row_count > 0;
+}
+
+static inline tn_weight_binding *weight_of(const tn_runner *runner, uint32_t device, tn_ref value) {
+  return runner->weights + (size_t)device * runner->shapes[0].graph->value_count + value;
+}
+
+static inline border_value *border_of(const runner_shape *shape, tn_ref value) {
+  border_value *border = shape->borders;
+  while (border->value != value) border++;
+  return border;
+}
+
+/* ---- runner_memory.c: what a runner takes of its devices, its shapes being compiled ---- */
+tn_status tn_runner_take_memory(tn_runner *runner, tn_error *error);
+void tn_runner_release_memory(tn_runner *runner);
+
+/* ---- runner.c ---- */
+/* Runs the programs of a shape in order; the logits are at *logits when the devices have been waited for. */
+tn_status tn_runner_run_shape(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, const float **logits,
+                              tn_error *error);
+/* Waits for the device of the last program. */
+tn_status tn_runner_finish_shape(tn_runner *runner, const runner_shape *shape, uint64_t deadline_ns, tn_error *error);
+
+/* ---- runner_regions.c: devices with a shape profile ---- */
+/* Reads the profile of device 0; TN_E_UNSUPPORTED for one that makes no sense. */
+tn_status tn_runner_read_profile(tn_runner *runner, tn_error *error);
+/* Runs a checked batch sequence after sequence, in pieces of the listed row counts, to its end. */
+tn_status tn_runner_run_regions(tn_runner *runner, const tn_batch *batch, tn_error *error);
 
 #endif

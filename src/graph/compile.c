@@ -42,6 +42,10 @@ tn_status tn_compile_graph(tn_graph *graph, const tn_place_target *target, const
   *plan = (tn_plan){0};
   tn_status status = parse_passes(options->passes, &passes, error);
   if (status == TN_OK) status = tn_pass_check(graph, error);
+  if (status == TN_OK && options->shape.rows) {
+    status = tn_pass_specialise(graph, options->shape, error);
+    if (status == TN_OK) observe(options, "specialise", graph);
+  }
   if (status == TN_OK) status = tn_pass_place(graph, target, error);
   if (status == TN_OK) observe(options, "place", graph);
   if (status == TN_OK && (passes & PASS_MERGE)) {

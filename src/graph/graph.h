@@ -15,6 +15,13 @@
 
 typedef uint32_t tn_ref; /* number of a value; TN_NO_VALUE is "none" */
 
+/* What the host puts into an input of a specialised graph before each step. */
+typedef enum tn_feed {
+  TN_FEED_NONE = 0,
+  TN_FEED_MASK = 1, /* of attention_masked: which columns are open under `window` */
+  TN_FEED_ROPE = 2  /* the rope_table of `frequencies` and `magnitude` */
+} tn_feed;
+
 /* Weights keep where their values come from; states keep their group. */
 typedef struct tn_graph_value {
   uint8_t kind, dtype, rank; /* tn_value_kind (everything computed is SCRATCH until emit), tn_dtype */
@@ -24,6 +31,13 @@ typedef struct tn_graph_value {
   uint32_t source_count;
   uint32_t group; /* states: layer group */
   bool is_logits; /* the graph's result */
+  /* made by specialise: */
+  bool leaves;       /* an output of its program, whoever reads it */
+  tn_ref columns[2]; /* states: the keys and values of the step's rows */
+  uint8_t feed;      /* inputs: tn_feed, and what it needs */
+  uint32_t window;
+  tn_ref frequencies;
+  float magnitude;
 } tn_graph_value;
 
 #define TN_MAX_ATTRIBUTE_BYTES 64

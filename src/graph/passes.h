@@ -13,8 +13,14 @@ typedef struct tn_place_target {
   bool (*supports)(void *context, uint32_t device, const tn_op_query *query);
 } tn_place_target;
 
+/* The shape of a program that is made for one number of rows and one length of contiguous KV; rows 0: for any. */
+typedef struct tn_fixed_shape {
+  uint32_t rows, length;
+} tn_fixed_shape;
+
 /* What the caller wants of the passes. */
 typedef struct tn_pass_options {
+  tn_fixed_shape shape;
   bool
       quantise_activations; /* 8-bit activations wherever a weight is in a quantised format and the device takes them */
   const char *passes;       /* NULL: all; "none"; or a comma list of optional passes: merge, fuse, inplace */
@@ -34,14 +40,20 @@ typedef struct tn_plan {
   size_t partition_count;
 } tn_plan;
 
-/* Runs all passes in order: check, place, merge, quantise, fuse, check, place, plan, emit. The graph is changed; the
- * plan is destroyed by the caller. */
+/* Runs all passes in order: check, specialise (where a shape is given), place, merge, quantise, fuse, check, place,
+ * plan, emit. The graph is changed; the plan is destroyed by the caller. */
 tn_status tn_compile_graph(tn_graph *graph, const tn_place_target *target, const tn_pass_options *options,
                            tn_plan *plan, tn_error *error);
 void tn_plan_destroy(tn_plan *plan);
 
 /* The passes themselves. */
 tn_status tn_pass_check(tn_graph *graph, tn_error *error);
+/* For devices with a shape profile (device.h): T becomes shape.rows, S one; KV becomes contiguous regions of
+ * shape.length slots; kv_write becomes kv_columns, whose outputs leave the program, attention becomes attention_masked;
+ * masks and rope tables become inputs (tn_feed). It is the first of the passes so that devices are only ever asked
+ * about the shapes they would run. TN_E_UNSUPPORTED for a graph with recurrent states: padding rows would advance them.
+ */
+tn_status tn_pass_specialise(tn_graph *graph, tn_fixed_shape shape, tn_error *error);
 tn_status tn_pass_place(tn_graph *graph, const tn_place_target *target, tn_error *error);
 tn_status tn_pass_merge(tn_graph *graph, const tn_place_target *target, tn_error *error);
 tn_status tn_pass_quantise(tn_graph *graph, const tn_place_target *target, tn_error *error);

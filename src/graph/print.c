@@ -74,6 +74,7 @@ static void print_attributes(const tn_graph_op *op, tn_buf *out) {
                     r->rotary);
       break;
     }
+    case TN_OP_KV_COLUMNS:
     case TN_OP_KV_WRITE: {
       const tn_kv_write_attributes *k = a;
       tn_buf_printf(out, " group=%u heads=%u", k->group, k->kv_heads);
@@ -81,6 +82,7 @@ static void print_attributes(const tn_graph_op *op, tn_buf *out) {
         tn_buf_printf(out, " rope=%s rotary=%u", k->pairing == TN_ROPE_HALF ? "half" : "adjacent", k->rotary);
       break;
     }
+    case TN_OP_ATTENTION_MASKED:
     case TN_OP_ATTENTION: {
       const tn_attention_attributes *t = a;
       tn_buf_printf(out, " group=%u heads=%u/%u scale=%g", t->group, t->heads, t->kv_heads, (double)t->scale);

@@ -9,6 +9,8 @@ tn_status tn_reference_moe_route(const tn_kernel_call *call);
 tn_status tn_reference_moe_combine(const tn_kernel_call *call);
 tn_status tn_reference_short_conv(const tn_kernel_call *call);
 tn_status tn_reference_delta_rule(const tn_kernel_call *call);
+tn_status tn_reference_kv_columns(const tn_kernel_call *call);
+tn_status tn_reference_attention_masked(const tn_kernel_call *call);
 
 static uint64_t workspace(const tn_op_query *query, uint32_t context, uint32_t workers) {
   switch (query->opcode) {
@@ -45,6 +47,8 @@ const tn_kernel_set *TN_FOR_ISA(tn_kernel_set)(void) {
                                             [TN_OP_SHORT_CONV] = tn_reference_short_conv,
                                             [TN_OP_DELTA_RULE] = tn_reference_delta_rule,
                                             [TN_OP_HEAD_LINEAR] = tn_head_linear,
+                                            [TN_OP_KV_COLUMNS] = tn_reference_kv_columns,
+                                            [TN_OP_ATTENTION_MASKED] = tn_reference_attention_masked,
                                         }};
   static const tn_kernel_set set = {.name = TN_TEXT_EXPANDED(TN_ISA),
                                     .table = &table,

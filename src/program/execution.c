@@ -98,6 +98,8 @@ static tn_status check_states(const tn_program *program, const uint64_t *page_by
         status = check_kv(x->batch, a->group, true, a->window, pages, why);
       } else if (op->opcode == TN_OP_KV_WRITE) {
         status = check_kv(x->batch, ((const tn_kv_write_attributes *)attributes)->group, false, 0, pages, why);
+      } else if (op->opcode == TN_OP_ATTENTION_MASKED) {
+        if (!pages) status = refuse(why, "state ", state->index, ": less than ", page_bytes[state->index], " bytes");
       } else {
         status = check_slots(x->batch, pages, why);
       }

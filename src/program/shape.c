@@ -34,6 +34,11 @@ static bool is_vector(const tn_value_desc *value, int32_t count) {
   return is_weight(value) && value->rank == 1 && value->dims[0] == count;
 }
 
+/* Token rows: T, or their number where a program is made for one. */
+static bool is_token_rows(int32_t dim) {
+  return dim == TN_DIM_T || dim > 0;
+}
+
 static bool same_shape(const tn_value_desc *a, const tn_value_desc *b) {
   if (a->rank != b->rank) return false;
   for (uint32_t i = 0; i < a->rank; i++)
@@ -52,14 +57,14 @@ static bool elementwise(rule_call *call) {
 static bool tn_shape_embed(rule_call *call) {
   const tn_embed_attributes *attributes = call->query->attributes;
   if (!is_weight(&call->in[0]) || call->in[0].rank != 2) return refuse(call, "input 0 must be a weight [V, K]");
-  if (!is_rows(&call->out[0]) || call->out[0].dims[0] != TN_DIM_T || call->out[0].dims[1] != call->in[0].dims[1])
+  if (!is_rows(&call->out[0]) || !is_token_rows(call->out[0].dims[0]) || call->out[0].dims[1] != call->in[0].dims[1])
     return refuse(call, "output must be f32 [T, K]");
   if (attributes->source > TN_EMBED_POSITION) return refuse(call, "unknown source");
   return true;
 }
 
 static bool tn_shape_select_rows(rule_call *call) {
-  if (!is_rows(&call->in[0]) || call->in[0].dims[0] != TN_DIM_T) return refuse(call, "input must be f32 [T, K]");
+  if (!is_rows(&call->in[0]) || !is_token_rows(call->in[0].dims[0])) return refuse(call, "input must be f32 [T, K]");
   if (!is_rows(&call->out[0]) || call->out[0].dims[0] != TN_DIM_R || call->out[0].dims[1] != call->in[0].dims[1])
     return refuse(call, "output must be f32 [R, K]");
   return true;
@@ -174,34 +179,44 @@ static bool tn_shape_rope_table(rule_call *call) {
   if (!attributes->rotary || attributes->rotary % 2) return refuse(call, "rotary must be even and positive");
   if (!is_vector(&call->in[0], (int32_t)(attributes->rotary / 2)))
     return refuse(call, "frequencies must be a weight [rotary / 2]");
-  if (!is_rows(&call->out[0]) || call->out[0].dims[0] != TN_DIM_T ||
+  if (!is_rows(&call->out[0]) || !is_token_rows(call->out[0].dims[0]) ||
       call->out[0].dims[1] != (int32_t)attributes->rotary)
     return refuse(call, "output must be f32 [T, rotary]");
   return true;
 }
 
-static bool is_rope_table(const tn_value_desc *table, uint32_t rotary) {
-  return is_rows(table) && table->dims[0] == TN_DIM_T && table->dims[1] == (int32_t)rotary;
+static bool is_rope_table(const tn_value_desc *table, int32_t rows, uint32_t rotary) {
+  return is_rows(table) && table->dims[0] == rows && table->dims[1] == (int32_t)rotary;
 }
 
 static bool tn_shape_rope(rule_call *call) {
   const tn_rope_attributes *attributes = call->query->attributes;
   if (!elementwise(call)) return false;
-  if (call->in[0].dims[0] != TN_DIM_T) return refuse(call, "x must have T rows");
+  if (!is_token_rows(call->in[0].dims[0])) return refuse(call, "x must have T rows");
   if (!attributes->head_dim || call->in[0].dims[1] % (int32_t)attributes->head_dim)
     return refuse(call, "the row is not a whole number of heads");
   if (!attributes->rotary || attributes->rotary % 2 || attributes->rotary > attributes->head_dim)
     return refuse(call, "rotary must be even, positive and at most the head's size");
   if (attributes->pairing > TN_ROPE_ADJACENT) return refuse(call, "unknown pairing");
-  if (!is_rope_table(&call->in[1], attributes->rotary)) return refuse(call, "table must be f32 [T, rotary]");
+  if (!is_rope_table(&call->in[1], call->in[0].dims[0], attributes->rotary))
+    return refuse(call, "table must be f32 [T, rotary]");
   return true;
 }
 
 /* A KV state of these heads. */
-static bool is_kv(const tn_value_desc *state, uint32_t kv_heads, uint32_t key_dim, uint32_t value_dim) {
+static bool has_heads(const tn_value_desc *state, uint32_t kv_heads, uint32_t key_dim, uint32_t value_dim) {
   return state->kind == TN_VALUE_STATE && state->rank == 4 && state->dims[0] == (int32_t)kv_heads &&
-         state->dims[1] == (int32_t)key_dim && state->dims[2] == (int32_t)value_dim &&
-         state->dims[3] == (int32_t)TN_PAGE_SLOTS;
+         state->dims[1] == (int32_t)key_dim && state->dims[2] == (int32_t)value_dim;
+}
+
+/* The same in pages. */
+static bool is_kv(const tn_value_desc *state, uint32_t kv_heads, uint32_t key_dim, uint32_t value_dim) {
+  return has_heads(state, kv_heads, key_dim, value_dim) && state->dims[3] == (int32_t)TN_PAGE_SLOTS;
+}
+
+/* The columns of `rows` new rows, head after head. */
+static bool are_columns(const tn_value_desc *columns, uint32_t kv_heads, int64_t rows, uint32_t dim) {
+  return columns->rank == 2 && columns->dims[0] == (int32_t)kv_heads && columns->dims[1] == rows * (int64_t)dim;
 }
 
 static bool tn_shape_kv_write(rule_call *call) {
@@ -219,7 +234,8 @@ static bool tn_shape_kv_write(rule_call *call) {
   if (a->rotary % 2 || a->rotary > a->key_dim || a->pairing > TN_ROPE_ADJACENT)
     return refuse(call, "rotary must be even and at most the key's size");
   if ((a->rotary > 0) != (call->in[3].present != 0)) return refuse(call, "a rope table goes with rotary > 0");
-  if (a->rotary && !is_rope_table(&call->in[3], a->rotary)) return refuse(call, "table must be f32 [T, rotary]");
+  if (a->rotary && !is_rope_table(&call->in[3], TN_DIM_T, a->rotary))
+    return refuse(call, "table must be f32 [T, rotary]");
   return true;
 }
 
@@ -236,6 +252,50 @@ static bool tn_shape_attention(rule_call *call) {
       call->out[0].dims[1] != (int64_t)a->heads * a->value_dim)
     return refuse(call, "output must be f32 [T, heads * value dim]");
   if (call->in[2].present && !is_vector(&call->in[2], (int32_t)a->heads))
+    return refuse(call, "sinks must be a weight [heads]");
+  if (!(a->softcap >= 0)) return refuse(call, "softcap must not be negative");
+  return true;
+}
+
+static bool tn_shape_kv_columns(rule_call *call) {
+  const tn_kv_write_attributes *a = call->query->attributes;
+  const tn_value_desc *k = &call->in[0], *v = &call->in[1], *keys = &call->out[0], *values = &call->out[1];
+  int64_t rows = k->dims[0];
+  if (!a->kv_heads || !a->key_dim || !a->value_dim) return refuse(call, "heads or dims out of range");
+  if (!is_rows(k) || rows <= 0 || k->dims[1] != (int64_t)a->kv_heads * a->key_dim)
+    return refuse(call, "k must be f32 [rows, kv heads * key dim], rows a number");
+  if (!is_rows(v) || v->dims[0] != rows || v->dims[1] != (int64_t)a->kv_heads * a->value_dim)
+    return refuse(call, "v must be f32 [rows, kv heads * value dim]");
+  if (call->query->output_count != 2 || !are_columns(keys, a->kv_heads, rows, a->key_dim) ||
+      !are_columns(values, a->kv_heads, rows, a->value_dim) || keys->dtype != values->dtype)
+    return refuse(call, "outputs must be [kv heads, rows * dim] of one type");
+  if (a->rotary % 2 || a->rotary > a->key_dim || a->pairing > TN_ROPE_ADJACENT)
+    return refuse(call, "rotary must be even and at most the key's size");
+  if ((a->rotary > 0) != (call->in[2].present != 0)) return refuse(call, "a rope table goes with rotary > 0");
+  if (a->rotary && !is_rope_table(&call->in[2], k->dims[0], a->rotary))
+    return refuse(call, "table must be f32 [rows, rotary]");
+  return true;
+}
+
+static bool tn_shape_attention_masked(rule_call *call) {
+  const tn_attention_attributes *a = call->query->attributes;
+  const tn_value_desc *q = &call->in[0], *state = &call->in[3], *mask = &call->in[4], *y = &call->out[0];
+  int64_t rows = q->dims[0];
+  if (!a->heads || !a->kv_heads || a->heads % a->kv_heads) return refuse(call, "heads must be a multiple of kv heads");
+  if (a->window) return refuse(call, "the mask says what a window closes");
+  if (!is_rows(q) || rows <= 0 || q->dims[1] != (int64_t)a->heads * a->key_dim)
+    return refuse(call, "q must be f32 [rows, heads * key dim], rows a number");
+  if (state->dtype != call->in[1].dtype || state->dtype != call->in[2].dtype ||
+      !are_columns(&call->in[1], a->kv_heads, rows, a->key_dim) ||
+      !are_columns(&call->in[2], a->kv_heads, rows, a->value_dim))
+    return refuse(call, "keys and values must be [kv heads, rows * dim] in the state's type");
+  if (!has_heads(state, a->kv_heads, a->key_dim, a->value_dim) || state->dims[3] <= 0)
+    return refuse(call, "the state does not have these heads");
+  if (!is_rows(mask) || mask->dims[0] != rows || mask->dims[1] != (int64_t)state->dims[3] + rows)
+    return refuse(call, "mask must be f32 [rows, slots + rows]");
+  if (!is_rows(y) || y->dims[0] != rows || y->dims[1] != (int64_t)a->heads * a->value_dim)
+    return refuse(call, "output must be f32 [rows, heads * value dim]");
+  if (call->in[5].present && !is_vector(&call->in[5], (int32_t)a->heads))
     return refuse(call, "sinks must be a weight [heads]");
   if (!(a->softcap >= 0)) return refuse(call, "softcap must not be negative");
   return true;

@@ -237,6 +237,9 @@ static tn_status open_all(bisect *b, tn_error *error) {
   status = tn_runner_create(b->model, &options, &b->plan, error);
   if (status == TN_OK) status = tn_device_open(o->device, NULL, 0, &b->device, error);
   if (status != TN_OK) return status;
+  if (b->device->properties.contiguous_kv)
+    return tn_fail(error, TN_E_UNSUPPORTED, "device %s has a shape profile: its programs can't be taken apart op by op",
+                   b->device->label);
   b->graph = tn_runner_graph(b->plan);
   b->values = tn_calloc(b->graph->value_count, sizeof *b->values);
   return b->values ? TN_OK : tn_fail(error, TN_E_MEMORY, "out of memory");

@@ -119,6 +119,34 @@ static void missing_ops_fall_back(void **state) {
 }
 
 /* No two values that are alive at the same time overlap, but for an in-place pair. */
+/* With a shape no T is left, nothing touches pages, and what comes from the host and goes to it are bindings. */
+static void fixed_shapes_have_no_pages(void **state) {
+  (void)state;
+  static const uint32_t gone[] = {TN_OP_ROPE_TABLE, TN_OP_KV_WRITE, TN_OP_ATTENTION};
+  tn_model *model;
+  tn_graph *graph = open_graph("llama", &model);
+  uint32_t layers = count_ops(graph, TN_OP_ATTENTION);
+  fake_devices fake = {.count = 1};
+  const tn_place_target target = {&fake, fake.count, supports};
+  const tn_pass_options options = {.shape = {32, 128}};
+  tn_plan plan;
+  tn_error error;
+  graph->max_rows = 512; /* the shape wins */
+  if (tn_compile_graph(graph, &target, &options, &plan, &error) != TN_OK) fail_msg("%s", error.message);
+  for (size_t i = 0; i < TN_COUNT(gone); i++) assert_int_equal(count_ops(graph, gone[i]), 0);
+  assert_int_equal(count_ops(graph, TN_OP_ATTENTION_MASKED), layers);
+  assert_int_equal(count_ops(graph, TN_OP_KV_COLUMNS), layers);
+  for (tn_ref ref = 0; ref < graph->value_count; ref++) assert_int_not_equal(graph->values[ref].dims[0], TN_DIM_T);
+  assert_int_equal(plan.partition_count, 1);
+  const tn_program *program = plan.partitions[0].program;
+  assert_int_equal(program->max_rows, 32);
+  assert_int_equal(program->input_count, 2);               /* one mask and one rope table for all layers */
+  assert_int_equal(program->output_count, 2 * layers + 1); /* keys, values, logits */
+  tn_plan_destroy(&plan);
+  tn_graph_destroy(graph);
+  tn_model_close(model);
+}
+
 static void memory_plan_keeps_live_values_apart(void **state) {
   (void)state;
   tn_model *model;
@@ -193,13 +221,10 @@ static void altered_programs_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(llama_is_merged_and_fused),
-      cmocka_unit_test(gpt2_parts_of_qkv_become_one_again),
-      cmocka_unit_test(no_passes_change_nothing),
-      cmocka_unit_test(missing_ops_fall_back),
-      cmocka_unit_test(memory_plan_keeps_live_values_apart),
-      cmocka_unit_test(unknown_pass_is_refused),
-      cmocka_unit_test(altered_programs_are_refused),
+      cmocka_unit_test(llama_is_merged_and_fused),  cmocka_unit_test(gpt2_parts_of_qkv_become_one_again),
+      cmocka_unit_test(no_passes_change_nothing),   cmocka_unit_test(missing_ops_fall_back),
+      cmocka_unit_test(fixed_shapes_have_no_pages), cmocka_unit_test(memory_plan_keeps_live_values_apart),
+      cmocka_unit_test(unknown_pass_is_refused),    cmocka_unit_test(altered_programs_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,7 +165,10 @@ static void pages_have_the_plain_size(void **state) {
   desc.dtype = TN_Q8_0;
   assert_int_equal(tn_plain_state_layout(&desc, &layout), TN_E_UNSUPPORTED);
   desc.dtype = TN_F16;
-  desc.slots = 16;
+  desc.slots = 128; /* contiguous KV */
+  assert_int_equal(tn_plain_state_layout(&desc, &layout), TN_OK);
+  assert_int_equal(layout.page_bytes, 3 * 128 * (64 + 48) * 2);
+  desc.kv_heads = 0;
   assert_int_equal(tn_plain_state_layout(&desc, &layout), TN_E_INVALID);
 }
 

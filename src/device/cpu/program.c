@@ -7,8 +7,11 @@
 
 tn_status tn_cpu_state_layout(tn_device *device, const tn_state_desc *desc, tn_state_layout *layout) {
   tn_page page;
-  if (!desc->slots) return tn_plain_state_layout(desc, layout);
-  if (!tn_page_of(&page, desc->dtype, desc->kv_heads, desc->key_dim, desc->value_dim) || desc->slots != TN_PAGE_SLOTS)
+  if (desc->slots != TN_PAGE_SLOTS) { /* recurrent, or contiguous KV: the reference kernels' */
+    tn_status status = tn_plain_state_layout(desc, layout);
+    return status == TN_OK ? TN_OK : tn_cpu_fail(device, status, "no such state of %u slots", desc->slots);
+  }
+  if (!tn_page_of(&page, desc->dtype, desc->kv_heads, desc->key_dim, desc->value_dim))
     return tn_cpu_fail(device, TN_E_UNSUPPORTED, "no pages of dtype %u, %u heads of %u and %u, %u slots", desc->dtype,
                        desc->kv_heads, desc->key_dim, desc->value_dim, desc->slots);
   *layout = (tn_state_layout){.size = sizeof *layout, .id = TN_PAGE_LAYOUT, .page_bytes = page.bytes};
@@ -33,7 +36,7 @@ tn_status tn_cpu_supports(tn_device *device, const tn_op_query *query) {
       known = tn_cpu_layout_kind(in->dtype) != TN_LAYOUT_NONE && (in->rank <= 2 || experts);
     if (in->kind == TN_VALUE_STATE && in->rank == 4)
       known = tn_page_of(&page, in->dtype, (uint32_t)in->dims[0], (uint32_t)in->dims[1], (uint32_t)in->dims[2]) &&
-              in->dims[3] == (int32_t)TN_PAGE_SLOTS;
+              (in->dims[3] == (int32_t)TN_PAGE_SLOTS) != (query->opcode == TN_OP_ATTENTION_MASKED);
     if (!known) return tn_cpu_fail(device, TN_E_UNSUPPORTED, "%s: input %u of dtype %u", info->name, i, in->dtype);
   }
   return TN_OK;
@@ -102,7 +105,6 @@ static tn_status check_ops(tn_executable *e) {
 static tn_status check_values(tn_executable *e, const tn_weight_binding *weights) {
   const tn_value *values = tn_program_values(e->program);
   for (uint32_t i = 0; i < e->program->value_count; i++) {
-    tn_page page;
     const tn_value *v = &values[i];
     if (v->kind == TN_VALUE_WEIGHT) {
       const tn_weight_desc *desc = &weights[v->index].desc;
@@ -111,13 +113,12 @@ static tn_status check_values(tn_executable *e, const tn_weight_binding *weights
       if (!same) return tn_cpu_fail(e->device, TN_E_INVALID, "weight %u is bound with another type or shape", v->index);
     }
     if (v->kind != TN_VALUE_STATE) continue;
-    if (v->rank == 3) {
-      e->page_bytes[v->index] = (uint64_t)v->dims[0] * (uint64_t)v->dims[1] * (uint64_t)v->dims[2] * sizeof(float);
-      continue;
-    }
-    if (!tn_page_of(&page, v->dtype, (uint32_t)v->dims[0], (uint32_t)v->dims[1], (uint32_t)v->dims[2]))
-      return tn_cpu_fail(e->device, TN_E_UNSUPPORTED, "state %u has no page", v->index);
-    e->page_bytes[v->index] = page.bytes;
+    const uint32_t *dims = (const uint32_t *)v->dims;
+    const tn_state_desc desc = {sizeof desc, v->dtype, dims[0], dims[1], dims[2], v->rank == 4 ? dims[3] : 0};
+    tn_state_layout layout = {.size = sizeof layout};
+    tn_status status = tn_cpu_state_layout(e->device, &desc, &layout);
+    if (status != TN_OK) return status;
+    e->page_bytes[v->index] = layout.page_bytes;
   }
   return TN_OK;
 }

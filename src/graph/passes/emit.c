@@ -149,7 +149,7 @@ static tn_status emit_partition(const tn_graph *graph, size_t first, size_t last
   return TN_OK;
 }
 
-/* Marks values read in another run than they are written in, and the logits. */
+/* Marks values read in another run than they are written in, those that leave in any case, and the logits. */
 static bool mark_borders(const tn_graph *graph, bool *border) {
   size_t run = 0;
   size_t *written_in = tn_calloc(graph->value_count, sizeof *written_in);
@@ -162,7 +162,10 @@ static bool mark_borders(const tn_graph *graph, bool *border) {
       if (ref != TN_NO_VALUE && graph->values[ref].kind == TN_VALUE_SCRATCH && written_in[ref] != run)
         border[ref] = true;
     }
-    for (uint32_t k = 0; k < op->output_count; k++) written_in[op->outputs[k]] = run;
+    for (uint32_t k = 0; k < op->output_count; k++) {
+      written_in[op->outputs[k]] = run;
+      if (graph->values[op->outputs[k]].leaves) border[op->outputs[k]] = true;
+    }
   }
   border[graph->logits] = true;
   free(written_in);

@@ -1,5 +1,5 @@
 /* fuse: two ops become one variant of one of them, where the device takes it: linear + activation, linear + scale,
- * linear + residual add, rope + kv_write, norm + quantise. Every fused form has a reference kernel and does the same
+ * linear + residual add, rope + kv_write (or kv_columns), norm + quantise. Every fused form has a reference kernel and does the same
  * arithmetic. */
 #include "graph/passes.h"
 
@@ -72,7 +72,9 @@ static bool fuse_residual(fuse_state *state, size_t at) {
 
 static bool fuse_rope(fuse_state *state, size_t at) {
   const tn_graph_op *op = state->graph->ops + at;
-  if (op->opcode != TN_OP_KV_WRITE || op->input_count != 3) return false;
+  /* kv_columns is the same without the state */
+  uint8_t unturned = op->opcode == TN_OP_KV_WRITE ? 3 : op->opcode == TN_OP_KV_COLUMNS ? 2 : 0;
+  if (!unturned || op->input_count != unturned) return false;
   size_t from = only_producer(state->graph, op->inputs[0], TN_OP_ROPE, op->device);
   if (from == SIZE_MAX) return false;
   const tn_graph_op *rope = state->graph->ops + from;

@@ -150,7 +150,7 @@ tn_status tn_plain_state_layout(const tn_state_desc *desc, tn_state_layout *layo
   if (desc->slots == 0) return recurrent_layout(desc, layout);
   if (desc->dtype != TN_F32 && desc->dtype != TN_F16 && desc->dtype != TN_BF16) return TN_E_UNSUPPORTED;
   uint64_t values = (uint64_t)desc->key_dim + desc->value_dim;
-  if (desc->slots != TN_PAGE_SLOTS || values == 0 || desc->kv_heads == 0) return TN_E_INVALID;
+  if (values == 0 || desc->kv_heads == 0) return TN_E_INVALID;
   if (__builtin_mul_overflow(values, (uint64_t)desc->kv_heads * desc->slots, &values)) return TN_E_INVALID;
   if (__builtin_mul_overflow(values, tn_row_bytes(desc->dtype, 1), &values)) return TN_E_INVALID;
   layout->size = sizeof *layout;

@@ -47,6 +47,7 @@ static int attributes_are_known(const tn_op_query *query) {
     case TN_OP_NORM: return ((const tn_norm_attributes *)a)->kind <= TN_NORM_LAYER;
     case TN_OP_ACTIVATION: return ((const tn_activation_attributes *)a)->activation <= TN_ACTIVATION_TANH;
     case TN_OP_ROPE: return ((const tn_rope_attributes *)a)->pairing <= TN_ROPE_ADJACENT;
+    case TN_OP_KV_COLUMNS:
     case TN_OP_KV_WRITE: return ((const tn_kv_write_attributes *)a)->pairing <= TN_ROPE_ADJACENT;
     case TN_OP_MOE_ROUTE: return ((const tn_moe_route_attributes *)a)->scoring <= TN_MOE_SOFTMAX_OF_CHOSEN;
     case TN_OP_SHORT_CONV: return ((const tn_short_conv_attributes *)a)->activation <= TN_ACTIVATION_TANH;
@@ -68,6 +69,9 @@ static int operands_are_known(const tn_op_query *query) {
     case TN_OP_KV_WRITE:
       return is(&in[0], TN_F32) && is(&in[1], TN_F32) && is_pages(&in[2]) && all_f32(in, 3, query->input_count);
     case TN_OP_ATTENTION: return is(&in[0], TN_F32) && is_pages(&in[1]) && is(&out[0], TN_F32);
+    case TN_OP_KV_COLUMNS: return all_f32(in, 0, query->input_count) && is_pages(&out[0]) && is_pages(&out[1]);
+    case TN_OP_ATTENTION_MASKED:
+      return is(&in[0], TN_F32) && is_pages(&in[3]) && is(&in[4], TN_F32) && is(&out[0], TN_F32);
     case TN_OP_MOE_ROUTE: return all_f32(in, 0, query->input_count) && is(&out[0], TN_F32) && is(&out[1], TN_I32);
     case TN_OP_MOE_LINEAR: return is(&in[0], TN_F32) && is_matrix(&in[1]) && is(&in[2], TN_I32) && is(&out[0], TN_F32);
     default: return all_f32(in, 0, query->input_count) && all_f32(out, 0, query->output_count);

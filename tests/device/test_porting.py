@@ -1,5 +1,5 @@
-"""docs/porting-a-device.md, followed: its commands are run in order, in a folder that holds the minimal driver and a
-small model, against an installed prefix. Blocks marked `sh fails` hold commands that end with status 1. And docs/ops.md is
+"""docs/porting-a-device.md, followed: its commands are run in order, in a folder that holds the minimal driver, the
+toy and a small model, against an installed prefix. Blocks marked `sh fails` hold commands that end with status 1. And docs/ops.md is
 what `tenon devices --ops` prints."""
 import os
 import re
@@ -28,6 +28,7 @@ def follow(folder):
                    stdout=subprocess.DEVNULL)
     os.mkdir(work)
     shutil.copy(os.path.join(ROOT, "examples", "driver-minimal", "driver.c"), work)
+    shutil.copy(os.path.join(ROOT, "examples", "driver-toy", "driver.c"), os.path.join(work, "toy.c"))
     os.symlink(os.path.join(DATA, "golden", "llama", "model.gguf"), os.path.join(work, "MODEL"))
     (config,) = [at for at, _, names in os.walk(prefix) if "tenon-driver.pc" in names]
     environment = dict(os.environ, PKG_CONFIG_PATH=config, PATH=os.path.join(prefix, "bin") + ":" + os.environ["PATH"])
@@ -38,7 +39,7 @@ def follow(folder):
             print("%s: status %d\n%s%s" % (line, run.returncode, run.stdout[-2000:], run.stderr[-2000:]))
             return False
         count += 1
-    for name in ("my.so", "wrong.case", "trace.json", "logits.f32"):
+    for name in ("my.so", "wrong.case", "trace.json", "logits.f32", "toy.so", "fixed.f32", "mixed.f32"):
         if not os.path.exists(os.path.join(work, name)):
             print("the guide no longer makes", name)
             return False

@@ -154,7 +154,7 @@ static void equal_drafts(tn_runner *runner, const int32_t *tokens, uint32_t coun
 }
 
 /* All of them; gives the rows run alone, which the caller frees. */
-static float *equal_all(tn_runner *runner, const int32_t *tokens, uint32_t count) {
+static inline float *equal_all(tn_runner *runner, const int32_t *tokens, uint32_t count) {
   float *alone = equal_run(runner, tokens, count, 1, 0);
   equal_chunks(runner, tokens, count, alone);
   equal_batch(runner, tokens, count, alone);

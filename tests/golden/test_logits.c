@@ -246,6 +246,27 @@ static void every_subset_of_passes(void **state) {
     compare_all(&(tn_runner_options){.device = "reference", .passes = subsets[i]});
 }
 
+#define TOY TEST_MODULES "/module-device-toy.so"
+
+/* On a device of fixed shapes: everything but the families with recurrent layers, which it refuses. */
+static void compare_fixed(golden_case of, const tn_runner_options *options) {
+  if (strncmp(of.name, "qwen35", 6) && strcmp(of.name, "qwen3next")) compare(of, options);
+}
+
+static void fixed_shapes(void **state) {
+  (void)state;
+  for_each_case(&(tn_runner_options){.device = TOY}, compare_fixed);
+}
+
+/* And with a part of each layer on the cpu. */
+static void fixed_shapes_mixed_with_cpu(void **state) {
+  (void)state;
+  static const char *const devices[] = {TOY ",lacks=norm", TOY ",lacks=linear", TOY ",lacks=attention_masked"};
+  static const golden_case cases[] = {{"llama", false}, {"gpt2", false}, {"gpt2", true}};
+  for (size_t d = 0; d < TN_COUNT(devices); d++)
+    for (size_t i = 0; i < TN_COUNT(cases); i++) compare(cases[i], &(tn_runner_options){.device = devices[d]});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reference),
@@ -254,6 +275,8 @@ int main(void) {
       cmocka_unit_test(steps_change_nothing_on_reference),
       cmocka_unit_test(reference_in_private_memory),
       cmocka_unit_test(every_subset_of_passes),
+      cmocka_unit_test(fixed_shapes),
+      cmocka_unit_test(fixed_shapes_mixed_with_cpu),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 #include "device/cpu/internal.h"
 
-#define PEAK_ROUNDS 200000u             /* about 10 ms of register arithmetic a thread */
-#define PEAK_BYTES ((uint64_t)64 << 20) /* larger than the caches that matter */
+#define PEAK_ROUNDS 200000u              /* about 10 ms of register arithmetic a thread */
+#define PEAK_BYTES ((uint64_t)256 << 20) /* much larger than any cache */
 #define PEAK_CHUNK ((uint64_t)1 << 20)
 #define PEAK_TRIES 3
 
@@ -37,7 +37,8 @@ static double measure(tn_device *device, int what) {
     memset(buffer->data, 1, PEAK_BYTES);
   }
   const tn_parallel *parallel = tn_pool_parallel(device->pool);
-  uint32_t count = what == 2 ? (uint32_t)(PEAK_BYTES / PEAK_CHUNK) : device->threads;
+  /* more pieces than threads: a thread that is slow to wake does not halve the figure */
+  uint32_t count = what == 2 ? (uint32_t)(PEAK_BYTES / PEAK_CHUNK) : 4 * device->threads;
   double best = 0;
   for (int i = 0; i < PEAK_TRIES; i++) {
     peak_job job = {.device = device, .data = buffer ? buffer->data : NULL, .what = what};

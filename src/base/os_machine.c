@@ -146,9 +146,15 @@ bool tn_is_terminal(int descriptor) {
 
 static volatile sig_atomic_t interrupts, terminated;
 
+/* Counts, and sets an alarm: a read that was about to begin when the signal came is woken by that instead. */
 static void count_interrupt(int signal_number) {
   interrupts = interrupts + 1;
   if (signal_number == SIGTERM) terminated = 1;
+  alarm(1);
+}
+
+static void wake_up(int signal_number) {
+  (void)signal_number;
 }
 
 static void exit_on_interrupt(int signal_number) {
@@ -173,6 +179,9 @@ void tn_exit_on_interrupt(void) {
   handle_interrupts(exit_on_interrupt);
 }
 void tn_catch_interrupts(void) {
+  struct sigaction action = {.sa_handler = wake_up};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGALRM, &action, NULL);
   handle_interrupts(count_interrupt);
 }
 unsigned tn_interrupts(void) {

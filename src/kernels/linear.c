@@ -7,7 +7,7 @@
 #include "kernels/vector_math.h"
 
 #define TASK_BYTES (256u << 10) /* of weights in a task over many rows: they should stay in the second-level cache */
-#define TASKS_A_WORKER 6u      /* so that a worker who comes late or is taken away costs little */
+#define TASKS_A_WORKER 6u       /* so that a worker who comes late or is taken away costs little */
 
 typedef struct linear_job {
   const tn_kernel_call *call;

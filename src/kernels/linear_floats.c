@@ -103,9 +103,10 @@ TN_INLINE void tile(const int rows, const int panels, const uint32_t kind, const
     break;
 #define TN_CASES(kind)                                                                                    \
   TN_CASE(1, 1, kind)                                                                                     \
-  TN_CASE(2, 1, kind) TN_CASE(3, 1, kind) TN_CASE(4, 1, kind) TN_CASE(5, 1, kind) TN_CASE(6, 1, kind)     \
-      TN_CASE(1, 2, kind) TN_CASE(2, 2, kind) TN_CASE(3, 2, kind) TN_CASE(4, 2, kind) TN_CASE(5, 2, kind) \
-          TN_CASE(6, 2, kind) TN_CASE(1, 4, kind) TN_CASE(2, 4, kind)
+  TN_CASE(2, 1, kind)                                                                                     \
+  TN_CASE(3, 1, kind) TN_CASE(4, 1, kind) TN_CASE(5, 1, kind) TN_CASE(6, 1, kind) TN_CASE(1, 2, kind)     \
+      TN_CASE(2, 2, kind) TN_CASE(3, 2, kind) TN_CASE(4, 2, kind) TN_CASE(5, 2, kind) TN_CASE(6, 2, kind) \
+          TN_CASE(1, 4, kind) TN_CASE(2, 4, kind)
 /* All panels, as many at once as registers hold. */
 #define TN_TILE(name, kind)                                                                                          \
   static void name(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows, \

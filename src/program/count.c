@@ -1,8 +1,8 @@
 /* Counters of ops, as an observer of the interpreter (see driver.h). */
 #include "tenon/driver.h"
 
-/* Bytes of an operand as a program sees it: a weight in its source format, of what rows are chosen from only those, of KV
- * nothing (what is read of it depends on the sequences). */
+/* Bytes of an operand as a program sees it: a weight in its source format, of what rows are chosen from only those, of
+ * KV nothing (what is read of it depends on the sequences). */
 static uint64_t operand_bytes(const tn_kernel_call *call, const tn_tensor *tensor) {
   if (!tensor->data || tensor->kind == TN_VALUE_STATE) return 0;
   uint64_t rows = 1;

@@ -1,6 +1,6 @@
 /* fuse: two ops become one variant of one of them, where the device takes it: linear + activation, linear + scale,
- * linear + residual add, rope + kv_write (or kv_columns), norm + quantise. Every fused form has a reference kernel and does the same
- * arithmetic. */
+ * linear + residual add, rope + kv_write (or kv_columns), norm + quantise. Every fused form has a reference kernel and
+ * does the same arithmetic. */
 #include "graph/passes.h"
 
 #include <string.h>

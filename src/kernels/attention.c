@@ -193,13 +193,14 @@ SCORE_FUNCTION(score_bf16, TN_BF16)
   case n * 8 + v:                                                                                     \
     tn_weigh(n <= TN_QUERIES ? n : 1, v, dtype, from, stride, begin, end, weights, sums + d, stride); \
     break;
+/* clang-format off */
 #define WEIGH_CASES(dtype)                                                                            \
   WEIGH_CASE(1, 1, dtype)                                                                             \
   WEIGH_CASE(1, 2, dtype)                                                                             \
-  WEIGH_CASE(1, 4, dtype)                                                                             \
-  WEIGH_CASE(2, 1, dtype) WEIGH_CASE(2, 2, dtype) WEIGH_CASE(2, 4, dtype) WEIGH_CASE(3, 1, dtype)     \
-      WEIGH_CASE(3, 2, dtype) WEIGH_CASE(4, 1, dtype) WEIGH_CASE(4, 2, dtype) WEIGH_CASE(5, 1, dtype) \
-          WEIGH_CASE(5, 2, dtype) WEIGH_CASE(6, 1, dtype) WEIGH_CASE(6, 2, dtype)
+  WEIGH_CASE(1, 4, dtype) WEIGH_CASE(2, 1, dtype) WEIGH_CASE(2, 2, dtype) WEIGH_CASE(2, 4, dtype)     \
+      WEIGH_CASE(3, 1, dtype) WEIGH_CASE(3, 2, dtype) WEIGH_CASE(4, 1, dtype) WEIGH_CASE(4, 2, dtype) \
+          WEIGH_CASE(5, 1, dtype) WEIGH_CASE(5, 2, dtype) WEIGH_CASE(6, 1, dtype) WEIGH_CASE(6, 2, dtype)
+/* clang-format on */
 WEIGH_FUNCTION(weigh_f32, TN_F32)
 WEIGH_FUNCTION(weigh_f16, TN_F16)
 WEIGH_FUNCTION(weigh_bf16, TN_BF16)

@@ -133,17 +133,16 @@ TN_INLINE void tile(const int rows, const format f, const tn_matrix *matrix, con
 }
 
 /* The case of n rows; for more rows than the target's tiles have it is never reached. */
-#define TN_CASE(n, ...)                                                                     \
-  case n:                                                                                   \
-    tile(n <= TN_TILE_ROWS ? n : 1, (const format){__VA_ARGS__}, matrix, panel, slab, out); \
-    break;
-#define TN_CASES(...)                                                                                   \
-  TN_CASE(1, __VA_ARGS__)                                                                               \
-  TN_CASE(2, __VA_ARGS__)                                                                               \
-  TN_CASE(3, __VA_ARGS__)                                                                               \
-  TN_CASE(4, __VA_ARGS__) TN_CASE(5, __VA_ARGS__) TN_CASE(6, __VA_ARGS__) TN_CASE(7, __VA_ARGS__)       \
-      TN_CASE(8, __VA_ARGS__) TN_CASE(9, __VA_ARGS__) TN_CASE(10, __VA_ARGS__) TN_CASE(11, __VA_ARGS__) \
-          TN_CASE(12, __VA_ARGS__)
+#define TN_CASE(n, ...) \
+  case n: tile(n <= TN_TILE_ROWS ? n : 1, (const format){__VA_ARGS__}, matrix, panel, slab, out); break;
+/* clang-format off */
+#define TN_CASES(...)                                                                                  \
+  TN_CASE(1, __VA_ARGS__)                                                                              \
+  TN_CASE(2, __VA_ARGS__)                                                                              \
+  TN_CASE(3, __VA_ARGS__) TN_CASE(4, __VA_ARGS__) TN_CASE(5, __VA_ARGS__) TN_CASE(6, __VA_ARGS__)      \
+      TN_CASE(7, __VA_ARGS__) TN_CASE(8, __VA_ARGS__) TN_CASE(9, __VA_ARGS__) TN_CASE(10, __VA_ARGS__) \
+          TN_CASE(11, __VA_ARGS__) TN_CASE(12, __VA_ARGS__)
+/* clang-format on */
 
 /* One function a layout: nibbles, f32 scales, minimum, halves, offset. */
 #define TN_TILE(name, ...)                                                                                          \

@@ -97,16 +97,15 @@ TN_INLINE void tile(const int rows, const int panels, const uint32_t kind, const
 
 /* The case of n rows and p panels; one that the target's registers don't hold is never reached. */
 #define TN_HELD(n, p) ((n) <= TN_FLOAT_ROWS && (p) <= ((n) <= 2 ? 2 * TN_FLOAT_PANELS : TN_FLOAT_PANELS))
-#define TN_CASE(n, p, kind)                                                             \
-  case n * 8 + p:                                                                       \
-    tile(TN_HELD(n, p) ? n : 1, TN_HELD(n, p) ? p : 1, kind, matrix, panel, slab, out); \
-    break;
+#define TN_CASE(n, p, kind) \
+  case n * 8 + p: tile(TN_HELD(n, p) ? n : 1, TN_HELD(n, p) ? p : 1, kind, matrix, panel, slab, out); break;
+/* clang-format off */
 #define TN_CASES(kind)                                                                                    \
   TN_CASE(1, 1, kind)                                                                                     \
-  TN_CASE(2, 1, kind)                                                                                     \
-  TN_CASE(3, 1, kind) TN_CASE(4, 1, kind) TN_CASE(5, 1, kind) TN_CASE(6, 1, kind) TN_CASE(1, 2, kind)     \
-      TN_CASE(2, 2, kind) TN_CASE(3, 2, kind) TN_CASE(4, 2, kind) TN_CASE(5, 2, kind) TN_CASE(6, 2, kind) \
-          TN_CASE(1, 4, kind) TN_CASE(2, 4, kind)
+  TN_CASE(2, 1, kind) TN_CASE(3, 1, kind) TN_CASE(4, 1, kind) TN_CASE(5, 1, kind) TN_CASE(6, 1, kind)     \
+      TN_CASE(1, 2, kind) TN_CASE(2, 2, kind) TN_CASE(3, 2, kind) TN_CASE(4, 2, kind) TN_CASE(5, 2, kind) \
+          TN_CASE(6, 2, kind) TN_CASE(1, 4, kind) TN_CASE(2, 4, kind)
+/* clang-format on */
 /* All panels, as many at once as registers hold. */
 #define TN_TILE(name, kind)                                                                                          \
   static void name(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows, \

@@ -4,6 +4,7 @@ import re
 import socket
 import subprocess
 import threading
+import time
 
 
 class Server:
@@ -56,6 +57,16 @@ class Server:
     def metric(self, name):
         text = self.ask("GET", "/metrics")[2].decode()
         return float(re.search(r"^tenon_%s (\S+)$" % re.escape(name), text, re.M).group(1))
+
+
+def until(what, seconds=60):
+    """Whether `what` comes true within the time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.02)
+    return False
 
 
 class Connection:

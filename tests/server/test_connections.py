@@ -8,22 +8,13 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from client import Connection, Server, events
+from client import Connection, Server, events, until
 
 TENON, DATA = sys.argv[1:3]
 MODEL = os.path.join(DATA, "golden", "llama", "model.gguf")
 TEXT = "/v1/completions"
 LONG = {"prompt": "ab", "max_tokens": 230, "ignore_eos": True, "n": 64, "temperature": 1}
 SHORT = {"prompt": "ab", "max_tokens": 8, "temperature": 0}
-
-
-def until(what, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if what():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 class Connections(unittest.TestCase):

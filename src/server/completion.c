@@ -20,8 +20,8 @@ typedef struct tn_reading {
   tn_arena arena;
   tn_request_options options;
   const char *stops[MAX_STOPS];
-  char *messages, *extra, *schema; /* JSON texts, free() them */
-  const char *parameter;           /* the field at fault */
+  char *messages, *extra, *schema, *tools, *tool_choice; /* JSON texts, free() them */
+  const char *parameter;                                 /* the field at fault */
   tn_error error;
 } tn_reading;
 
@@ -111,6 +111,49 @@ static bool read_format(tn_reading *reading, const json_t *body) {
   return true;
 }
 
+/* ---- tools ---- */
+
+/* {"type": "function", "function": {"name": NAME}}: the name; NULL when it isn't that. */
+static const char *named_tool(const json_t *choice) {
+  const char *type = tn_field_text(choice, "type");
+  return type && !strcmp(type, "function") ? tn_field_text(tn_field(choice, "function"), "name") : NULL;
+}
+
+static bool read_tool_choice(tn_reading *reading, const json_t *body) {
+  const json_t *choice = tn_field(body, "tool_choice");
+  const char *word = json_string_value(choice), *name = named_tool(choice);
+  if (!choice) return true;
+  if (!word && !name)
+    return refuse(reading, "tool_choice", TN_E_INVALID,
+                  "tool_choice: expected auto, none, required, or an object that names a function");
+  if (word && strcmp(word, "auto") && strcmp(word, "none") && strcmp(word, "required"))
+    return refuse(reading, "tool_choice", TN_E_INVALID,
+                  "tool_choice: \"%.40s\" given, expected auto, none, required, or an object that names a function",
+                  word);
+  if (!reading->tools && (name || !strcmp(word, "required")))
+    return refuse(reading, "tool_choice", TN_E_INVALID, "tool_choice wants a call, and no tools are given");
+  tn_buf text;
+  tn_buf_init(&text);
+  if (name) tn_buf_puts(&text, "function:");
+  tn_buf_puts(&text, name ? name : word);
+  reading->tool_choice = tn_buf_take(&text);
+  reading->options.tool_choice = reading->tool_choice;
+  return reading->tool_choice || refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+}
+
+/* An empty list of tools is none. */
+static bool read_tools(tn_reading *reading, const json_t *body) {
+  const json_t *tools = tn_field(body, "tools");
+  reading->options.split_reasoning = 1;
+  reading->options.single_tool_call = !tn_field_boolean(body, "parallel_tool_calls", true);
+  if (json_array_size(tools)) {
+    reading->tools = json_dumps(tools, JSON_COMPACT);
+    if (!reading->tools) return refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+    reading->options.tools_json = reading->tools;
+  }
+  return read_tool_choice(reading, body);
+}
+
 /* Without a seed each request draws its own. */
 static uint64_t read_seed(const json_t *body, const tn_exchange *exchange) {
   if (tn_field(body, "seed")) return (uint64_t)tn_field_integer(body, "seed", 0);
@@ -118,9 +161,9 @@ static uint64_t read_seed(const json_t *body, const tn_exchange *exchange) {
 }
 
 static bool read_logprobs(tn_reading *reading, tn_generation *generation, const json_t *body) {
-  json_int_t top = tn_field_integer(body, generation->is_chat ? "top_logprobs" : "logprobs", 0);
+  json_int_t top = tn_field_integer(body, generation->surface->is_chat ? "top_logprobs" : "logprobs", 0);
   generation->has_logprobs =
-      generation->is_chat ? tn_field_boolean(body, "logprobs", false) : tn_field(body, "logprobs") != NULL;
+      generation->surface->is_chat ? tn_field_boolean(body, "logprobs", false) : tn_field(body, "logprobs") != NULL;
   if (top && !generation->has_logprobs)
     return refuse(reading, "top_logprobs", TN_E_INVALID, "top_logprobs needs logprobs: true");
   generation->top_logprobs = (uint32_t)top;
@@ -149,7 +192,7 @@ static bool read_options(tn_reading *reading, tn_generation *generation, const j
   tn_request_options *options = &reading->options;
   json_int_t most = tn_field_integer(body, "max_completion_tokens", tn_field_integer(body, "max_tokens", 0));
   json_int_t top_k = tn_field_integer(body, "top_k", 0);
-  if (!most && !generation->is_chat) most = DEFAULT_TEXT_TOKENS;
+  if (!most && !generation->surface->is_chat) most = DEFAULT_TEXT_TOKENS;
   options->max_tokens = (uint32_t)most;
   options->min_tokens = (uint32_t)tn_field_integer(body, "min_tokens", 0);
   options->ignore_eos = tn_field_boolean(body, "ignore_eos", false);
@@ -198,13 +241,51 @@ static bool read_prompt(tn_reading *reading, const json_t *prompt) {
   return true;
 }
 
+/* A role, and content that is a text, a list of text parts, or none. */
+static bool check_message(tn_reading *reading, const json_t *message, size_t number) {
+  const char *role = tn_field_text(message, "role");
+  const json_t *content = tn_field(message, "content");
+  if (!role)
+    return refuse(reading, "messages", TN_E_INVALID, "messages: element %zu: expected an object with a role", number);
+  if (!strcmp(role, "function") || tn_field(message, "function_call"))
+    return refuse(reading, "messages", TN_E_UNSUPPORTED,
+                  "messages: element %zu: function calls are given as tool_calls, their results as role tool", number);
+  if (content && !json_is_string(content) && !json_is_array(content))
+    return refuse(reading, "messages", TN_E_INVALID, "messages: element %zu: content: expected a text or text parts",
+                  number);
+  for (size_t i = 0; json_is_array(content) && i < json_array_size(content); i++) {
+    const json_t *part = json_array_get(content, i);
+    const char *type = tn_field_text(part, "type");
+    if (!type || strcmp(type, "text") || !tn_field_text(part, "text"))
+      return refuse(reading, "messages", TN_E_UNSUPPORTED,
+                    "messages: element %zu: content: part %zu: expected a text; nothing else is taken", number, i);
+  }
+  return true;
+}
+
+/* The conversation as JSON text. What OpenAI calls a developer is the system to every template. */
+static char *messages_text(const json_t *messages) {
+  json_t *list = json_copy((json_t *)messages);
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    json_t *message = json_array_get(list, i);
+    if (strcmp(json_string_value(json_object_get(message, "role")), "developer") != 0) continue;
+    json_t *system = json_copy(message);
+    if (json_object_set_new(system, "role", json_string("system")) || json_array_set_new(list, i, system)) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+  json_decref(list);
+  return text;
+}
+
 static bool read_messages(tn_reading *reading, const json_t *body) {
   const json_t *messages = tn_field(body, "messages"), *extra = tn_field(body, "chat_template_kwargs");
   if (!messages) return refuse(reading, "messages", TN_E_INVALID, "messages is missing");
   for (size_t i = 0; i < json_array_size(messages); i++)
-    if (!tn_field_text(json_array_get(messages, i), "role"))
-      return refuse(reading, "messages", TN_E_INVALID, "messages: element %zu: expected an object with a role", i);
-  reading->messages = json_dumps(messages, JSON_COMPACT);
+    if (!check_message(reading, json_array_get(messages, i), i)) return false;
+  reading->messages = messages_text(messages);
   reading->extra = extra ? json_dumps(extra, JSON_COMPACT) : NULL;
   if (!reading->messages || (extra && !reading->extra))
     return refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
@@ -250,7 +331,8 @@ static bool submit_prompt(tn_reading *reading, tn_generation *generation, size_t
 }
 
 static bool submit_chat(tn_reading *reading, tn_generation *generation, const json_t *body) {
-  return read_messages(reading, body) && submit_prompt(reading, generation, 0, generation->count, false);
+  return read_messages(reading, body) && read_tools(reading, body) &&
+         submit_prompt(reading, generation, 0, generation->count, false);
 }
 
 static bool submit_prompts(tn_reading *reading, tn_generation *generation, const json_t *body) {
@@ -275,8 +357,9 @@ static enum MHD_Result refused(tn_exchange *exchange, const tn_reading *reading)
   return tn_http_error(exchange, status, reading->parameter, code, "%s", reading->error.message);
 }
 
-static enum MHD_Result complete(tn_exchange *exchange, const json_t *body, bool is_chat) {
+enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const tn_surface *surface) {
   tn_server *server = exchange->server;
+  bool is_chat = surface->is_chat;
   size_t prompts = is_chat ? 1 : count_prompts(tn_field(body, "prompt"));
   size_t n = (size_t)tn_field_integer(body, "n", 1);
   if (prompts == 0 || prompts > MAX_CHOICES / n)
@@ -284,10 +367,10 @@ static enum MHD_Result complete(tn_exchange *exchange, const json_t *body, bool 
                          prompts, n, MAX_CHOICES);
   tn_generation *generation = tn_generation_create(exchange, prompts * n);
   if (!generation) return tn_http_error(exchange, 503, NULL, NULL, "no memory for the request");
-  generation->is_chat = is_chat;
+  generation->surface = surface;
   generation->prompts = prompts;
   generation->created = tn_unix_time();
-  snprintf(generation->id, sizeof generation->id, "%s-%" PRIx64 "-%" PRIu64, is_chat ? "chatcmpl" : "cmpl",
+  snprintf(generation->id, sizeof generation->id, "%s-%" PRIx64 "-%" PRIu64, surface->id_prefix,
            (uint64_t)server->started, exchange->number);
   tn_reading reading = {.options = TN_REQUEST_OPTIONS};
   tn_arena_init(&reading.arena, 0);
@@ -305,14 +388,16 @@ static enum MHD_Result complete(tn_exchange *exchange, const json_t *body, bool 
   free(reading.messages);
   free(reading.extra);
   free(reading.schema);
+  free(reading.tools);
+  free(reading.tool_choice);
   tn_arena_finish(&reading.arena);
   return result;
 }
 
 enum MHD_Result tn_endpoint_chat(tn_exchange *exchange, const json_t *body) {
-  return complete(exchange, body, true);
+  return tn_complete(exchange, body, &tn_surface_chat);
 }
 
 enum MHD_Result tn_endpoint_completions(tn_exchange *exchange, const json_t *body) {
-  return complete(exchange, body, false);
+  return tn_complete(exchange, body, &tn_surface_text);
 }

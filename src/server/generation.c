@@ -21,9 +21,17 @@ tn_generation *tn_generation_create(tn_exchange *exchange, size_t count) {
   for (size_t i = 0; i < count; i++) {
     generation->choices[i].generation = generation;
     tn_buf_init(&generation->choices[i].events);
-    tn_buf_init(&generation->choices[i].text);
   }
   return generation;
+}
+
+static void finish_pieces(tn_choice *choice) {
+  for (size_t i = 0; i < choice->piece_count; i++) {
+    tn_buf_finish(&choice->pieces[i].text);
+    tn_buf_finish(&choice->pieces[i].name);
+    json_decref(choice->pieces[i].logprobs);
+  }
+  free(choice->pieces);
 }
 
 void tn_generation_destroy(tn_generation *generation) {
@@ -33,7 +41,7 @@ void tn_generation_destroy(tn_generation *generation) {
     tn_request_destroy(choice->request); /* no callback runs after it */
     if (choice->request && !choice->is_done) tn_metrics_cancelled(&generation->exchange->server->metrics);
     tn_buf_finish(&choice->events);
-    tn_buf_finish(&choice->text);
+    finish_pieces(choice);
     json_decref(choice->logprobs);
     tn_free(choice->echo);
   }
@@ -57,9 +65,17 @@ static void cancel(tn_generation *generation) {
 /* ---- on the engine's thread ---- */
 
 static void put_event(tn_choice *choice, const tn_output *output) {
-  tn_event event = {output->token, output->logprob, output->top_count, (uint32_t)output->text_bytes};
+  bool is_call = output->kind == TN_OUTPUT_TOOL_CALL;
+  size_t name_bytes = is_call ? strlen(output->tool_name) : 0;
+  tn_event event = {.kind = output->kind,
+                    .token = output->token,
+                    .logprob = output->logprob,
+                    .top_count = output->top_count,
+                    .name_bytes = (uint32_t)name_bytes,
+                    .text_bytes = (uint32_t)output->text_bytes};
   size_t top_bytes = output->top_count * sizeof *output->top;
-  size_t bytes = sizeof event + top_bytes + output->text_bytes;
+  size_t bytes = sizeof event + top_bytes + name_bytes + output->text_bytes;
+  if (is_call) snprintf(event.id, sizeof event.id, "%s", output->tool_id);
   tn_generation *generation = choice->generation;
   if (generation->is_overflowed) return;
   if ((generation->is_stream && generation->unread + bytes > TN_UNREAD_BYTES) ||
@@ -70,13 +86,19 @@ static void put_event(tn_choice *choice, const tn_output *output) {
   generation->unread += bytes;
   tn_buf_append(&choice->events, &event, sizeof event);
   if (top_bytes) tn_buf_append(&choice->events, output->top, top_bytes);
+  if (name_bytes) tn_buf_append(&choice->events, output->tool_name, name_bytes);
   if (output->text_bytes) tn_buf_append(&choice->events, output->text, output->text_bytes);
+}
+
+/* A piece of the answer; else it is the end. */
+static bool is_part(const tn_output *output) {
+  return output->kind == TN_OUTPUT_TEXT || output->kind == TN_OUTPUT_REASONING || output->kind == TN_OUTPUT_TOOL_CALL;
 }
 
 static void measure(tn_choice *choice, const tn_output *output) {
   tn_metrics *metrics = &choice->generation->exchange->server->metrics;
   uint64_t now = tn_clock_ns();
-  if (output->kind != TN_OUTPUT_TEXT) {
+  if (!is_part(output)) {
     tn_metrics_end(metrics, output);
   } else if (output->token >= 0) {
     tn_metrics_token(metrics, !choice->has_token, now - choice->last_ns);
@@ -90,7 +112,7 @@ static void on_output(void *context, const tn_output *output) {
   tn_generation *generation = choice->generation;
   measure(choice, output);
   tn_mutex_lock(generation->lock);
-  if (output->kind == TN_OUTPUT_TEXT) {
+  if (is_part(output)) {
     put_event(choice, output);
   } else if (!choice->is_done) {
     choice->is_done = true;
@@ -182,6 +204,7 @@ enum MHD_Result tn_generation_answer(tn_generation *generation) {
   } else if (!is_gone) {
     json = tn_answer_error(generation, &status);
     if (!json) json = tn_answer_whole(generation);
+    if (!json) json = tn_answer_error(generation, &status);
   }
   tn_mutex_unlock(generation->lock);
   if (is_gone) return MHD_NO;

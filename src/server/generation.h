@@ -1,7 +1,7 @@
 /* A generation: the answers of the engine to one exchange, from submitting to the last byte sent.
  *
- * The engine's thread appends each token to its choice as an event; libmicrohttpd's thread takes the events out, and
- * makes JSON of them in one way, whether it is sent piece by piece or whole. */
+ * The engine's thread appends each output to its choice as an event; libmicrohttpd's thread takes the events out. What
+ * JSON is made of them is the business of a surface: one of the APIs that the server speaks. */
 #ifndef TENON_SERVER_GENERATION_H
 #define TENON_SERVER_GENERATION_H
 
@@ -9,6 +9,28 @@
 
 /* Events of a streamed answer that its client doesn't read; past it the answer is cancelled. */
 #define TN_UNREAD_BYTES ((size_t)4 << 20)
+
+typedef struct tn_surface tn_surface;
+
+/* One output of the engine as it lies in tn_choice.events, followed by its tops, the tool's name and its text. */
+typedef struct tn_event {
+  uint32_t kind; /* tn_output_kind: text, reasoning or a call */
+  int32_t token;
+  float logprob;
+  uint32_t top_count, name_bytes, text_bytes;
+  char id[16]; /* of a call */
+  /* set when it is taken out; valid until the next one is */
+  const tn_top_logprob *top;
+  const char *name, *text;
+} tn_event;
+
+/* A run of one kind in an answer: text, reasoning, or one call and its arguments. */
+typedef struct tn_piece {
+  uint32_t kind;
+  tn_buf text, name;
+  char id[16];
+  json_t *logprobs; /* of a surface that keeps them by piece */
+} tn_piece;
 
 typedef struct tn_choice {
   tn_generation *generation;
@@ -23,15 +45,36 @@ typedef struct tn_choice {
   /* of libmicrohttpd's thread */
   bool has_begun, has_ended;
   char *echo; /* the prompt, to be put in front; NULL: none */
-  tn_buf text;
-  size_t characters; /* of text, for text_offset */
+  tn_piece *pieces;
+  size_t piece_count, piece_capacity;
+  uint32_t calls, reasoning_tokens;
+  size_t characters; /* of the text so far, for text_offset */
   json_t *logprobs;
 } tn_choice;
 
+/* How answers look in one of the APIs. All but `whole` are for streams; called under generation->lock. */
+struct tn_surface {
+  const char *id_prefix;
+  bool is_chat;     /* the prompt is a conversation */
+  bool keeps_whole; /* pieces are kept in a stream, too */
+  /* The first event of a choice is there, or its end. Streamed or not. */
+  void (*begin_choice)(tn_choice *choice);
+  /* An event, streamed or not; it has been added to the pieces already where they are kept. */
+  void (*take)(tn_choice *choice, const tn_event *event);
+  void (*end_choice)(tn_choice *choice);
+  void (*end)(tn_generation *generation);
+  /* The stream ends with an error, taken over. */
+  void (*fail)(tn_generation *generation, json_t *error);
+  json_t *(*whole)(tn_generation *generation);
+};
+
+extern const tn_surface tn_surface_chat, tn_surface_text;
+
 struct tn_generation {
   tn_exchange *exchange;
+  const tn_surface *surface;
   /* what was asked for */
-  bool is_chat, is_stream, has_usage, has_logprobs;
+  bool is_stream, has_usage, has_logprobs;
   uint32_t top_logprobs;
   size_t prompts, count; /* choices: those of the first prompt, then those of the second, ... */
   tn_choice *choices;
@@ -77,20 +120,36 @@ void tn_generation_watch(tn_generation *generation, tn_watch watch);
 /* For the log: " prompt=... stop=..." */
 void tn_generation_describe(tn_generation *generation, char *out, size_t capacity);
 
-/* ---- answer.c: events to JSON. Called under generation->lock. ---- */
+/* ---- completion.c ---- */
 
-/* Takes all events out of the choices: as server-sent events into generation->out, or into each choice's text. */
+/* Answers a request that is given in the words of chat or text completions, whatever the surface. */
+enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const tn_surface *surface);
+
+/* ---- answer.c: what the surfaces share. Called under generation->lock. ---- */
+
+/* Takes all events out of the choices: as server-sent events into generation->out, or into each choice's pieces. */
 void tn_answer_take(tn_generation *generation);
 /* The whole answer, when every choice is done. */
 json_t *tn_answer_whole(tn_generation *generation);
 /* The error of the first choice that failed, or NULL; *status is its HTTP status. */
 json_t *tn_answer_error(const tn_generation *generation, unsigned *status);
 
-/* One token as it lies in tn_choice.events, followed by its tops and its text. */
-typedef struct tn_event {
-  int32_t token;
-  float logprob;
-  uint32_t top_count, text_bytes;
-} tn_event;
+/* Appends a server-sent event, `json` taken over; `name` may be NULL. */
+void tn_answer_send(tn_generation *generation, const char *name, json_t *json);
+/* The pieces of one kind, joined; text with the echo in front. */
+json_t *tn_answer_joined(const tn_choice *choice, uint32_t kind);
+
+typedef struct tn_usage {
+  uint64_t prompt, cached, answered, reasoning;
+} tn_usage;
+/* Tokens of all choices; the prompt of several answers counts once. */
+tn_usage tn_answer_usage(const tn_generation *generation);
+
+/* ---- logprobs.c ---- */
+
+/* {"token", "logprob", "bytes", "top_logprobs"} of an event. */
+json_t *tn_logprob_entry(const tn_server *server, const tn_event *event);
+/* Adds the event's token to *logprobs, which is made if it is NULL, as chat or text completions have it. */
+void tn_logprobs_add(tn_choice *choice, json_t **logprobs, const tn_event *event);
 
 #endif

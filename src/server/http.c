@@ -60,7 +60,9 @@ static const char *error_type(unsigned status) {
   }
 }
 
-json_t *tn_http_error_json(unsigned status, const char *parameter, const char *code, const char *message) {
+json_t *tn_http_error_json(const tn_exchange *exchange, unsigned status, const char *parameter, const char *code,
+                           const char *message) {
+  (void)exchange;
   return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", tn_json_text(message, strlen(message)), "type",
                    error_type(status), "param", parameter, "code", code);
 }
@@ -72,7 +74,7 @@ enum MHD_Result tn_http_error(tn_exchange *exchange, unsigned status, const char
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  struct MHD_Response *response = json_response(tn_http_error_json(status, parameter, code, message));
+  struct MHD_Response *response = json_response(tn_http_error_json(exchange, status, parameter, code, message));
   if (response && status == 401) MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
   if (response && (status == 429 || status == 503)) MHD_add_response_header(response, "Retry-After", "1");
   return tn_http_queue(exchange, status, response, "application/json");
@@ -135,7 +137,7 @@ static bool may_pass(const tn_exchange *exchange) {
 static enum MHD_Result wrong_method(tn_exchange *exchange, const char *allowed) {
   char message[64];
   snprintf(message, sizeof message, "method not allowed; expected %s", allowed);
-  struct MHD_Response *response = json_response(tn_http_error_json(405, NULL, "method_not_allowed", message));
+  struct MHD_Response *response = json_response(tn_http_error_json(exchange, 405, NULL, "method_not_allowed", message));
   if (response) MHD_add_response_header(response, "Allow", allowed);
   return tn_http_queue(exchange, 405, response, "application/json");
 }

@@ -59,8 +59,9 @@ enum MHD_Result tn_http_queue(tn_exchange *exchange, unsigned status, struct MHD
 __attribute__((format(printf, 5, 6))) enum MHD_Result tn_http_error(tn_exchange *exchange, unsigned status,
                                                                     const char *parameter, const char *code,
                                                                     const char *format, ...);
-/* {"error": {...}} as every endpoint gives it. */
-json_t *tn_http_error_json(unsigned status, const char *parameter, const char *code, const char *message);
+/* An error as the exchange's API gives it: {"error": {...}}. */
+json_t *tn_http_error_json(const tn_exchange *exchange, unsigned status, const char *parameter, const char *code,
+                           const char *message);
 /* The HTTP status for a tenon status. */
 unsigned tn_http_status(tn_status status);
 

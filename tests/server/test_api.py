@@ -144,7 +144,7 @@ class Api(unittest.TestCase):
         self.refused(CHAT, chat(grammar="root ::= nowhere"), None, "nowhere")
 
     def test_refused(self):
-        self.refused(CHAT, chat(tools=[]), "tools", "not supported")
+        self.refused(CHAT, chat(functions=[]), "functions", "use tools")
         self.refused(CHAT, chat(colour=1), "colour", "unknown")
         self.refused(CHAT, chat(temperature="hot"), "temperature", "number")
         self.refused(CHAT, chat(temperature=-1), "temperature", "from 0 to 100")
@@ -155,6 +155,9 @@ class Api(unittest.TestCase):
         self.refused(CHAT, chat(stop=[""]), "stop", "empty")
         self.refused(CHAT, {"max_tokens": 2}, "messages", "missing")
         self.refused(CHAT, chat(messages=[{"content": "hi"}]), "messages", "role")
+        self.refused(CHAT, chat(messages=[{"role": "user", "content": 3}]), "messages", "text parts")
+        picture = {"type": "image_url", "image_url": {"url": "data:,"}}
+        self.refused(CHAT, chat(messages=[{"role": "user", "content": [picture]}]), "messages", "part 0")
         self.refused(TEXT, text(prompt=[]), "prompt", "prompts")
         self.refused(TEXT, text(prompt=["a", 3]), "prompt", "expected a text")
         self.refused(TEXT, text(prompt=[5, "a"]), "prompt", "token id")

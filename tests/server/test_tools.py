@@ -1,0 +1,144 @@
+"""Tools and reasoning over HTTP, on parrots: models that answer with chosen texts. Usage: test_tools.py TENON DATA"""
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "e2e")]
+import parrot
+from client import Server, events
+
+TENON = sys.argv[1]
+CHAT = "/v1/chat/completions"
+TEMPLATE = ("{# <tool_call> <think> </think> #}{% for t in tools or [] %}tool {{ t.function.name }}\n{% endfor %}"
+            "{% for m in messages %}{{ m.role }}: {{ m.reasoning_content }}{{ m.content }}{% for c in m.tool_calls %}"
+            " calls {{ c.function.name }} {{ c.function.arguments | tojson }}{% endfor %}\n{% endfor %}")
+CALL = ["<tool_call>", '\n{"name": "add", "arguments": {"a": ', "1}}", "\n</tool_call>"]
+SCRIPT = ["<think>", "Hm", ".</think>", "I add", ".\n", *CALL, "\n", *CALL]
+ADD = {"type": "function", "function": {"name": "add", "parameters": {
+    "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}}
+
+
+def chat(**fields):
+    return {"messages": [{"role": "user", "content": "hi"}], "temperature": 0, "tools": [ADD], **fields}
+
+
+class Tools(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        model = os.path.join(cls.folder.name, "parrot.gguf")
+        parrot.write(model, TEMPLATE, SCRIPT)
+        cls.server = Server(TENON, model)
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.stop() == 0
+        cls.folder.cleanup()
+
+    def good(self, body):
+        status, answer = self.server.post(CHAT, body)
+        self.assertEqual(status, 200, answer)
+        return answer["choices"][0]
+
+    def stream(self, body):
+        status, _, data = self.server.ask("POST", CHAT, {**body, "stream": True})
+        self.assertEqual(status, 200, data)
+        return [chunk["choices"][0] for chunk in events(data)]
+
+    def refused(self, body, parameter, words):
+        status, answer = self.server.post(CHAT, body)
+        self.assertEqual(status, 400, answer)
+        self.assertEqual(answer["error"]["param"], parameter, answer)
+        self.assertIn(words, answer["error"]["message"])
+
+    def check_calls(self, calls, count):
+        self.assertEqual(len(calls), count)
+        self.assertEqual(len({call["id"] for call in calls}), count)
+        for call in calls:
+            self.assertEqual((call["type"], call["function"]["name"]), ("function", "add"))
+            self.assertEqual(json.loads(call["function"]["arguments"]), {"a": 1})
+
+    def test_whole(self):
+        choice = self.good(chat())
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        message = choice["message"]
+        self.assertEqual((message["content"].strip(), message["reasoning_content"]), ("I add.", "Hm."))
+        self.check_calls(message["tool_calls"], 2)
+        for body in (chat(tool_choice="none"), chat(tools=[]), chat(tools=None)):
+            plain = self.good(body)
+            self.assertNotIn("tool_calls", plain["message"])
+            self.assertIn("<tool_call>", plain["message"]["content"])
+            self.assertEqual(plain["finish_reason"], "stop")
+        self.check_calls(self.good(chat(parallel_tool_calls=False))["message"]["tool_calls"], 1)
+
+    def test_stream(self):
+        whole, chunks = self.good(chat(logprobs=True)), self.stream(chat(logprobs=True))
+        calls, text, reasoning, entries = [], "", "", []
+        for chunk in chunks:
+            delta = chunk["delta"]
+            text += delta.get("content") or ""
+            reasoning += delta.get("reasoning_content", "")
+            entries += (chunk["logprobs"] or {"content": []})["content"]
+            for call in delta.get("tool_calls", []):
+                if call["index"] == len(calls):
+                    self.assertEqual(call["function"]["arguments"], "")
+                    calls.append(call)
+                else:
+                    self.assertEqual(set(call), {"index", "function"})
+                    calls[call["index"]]["function"]["arguments"] += call["function"]["arguments"]
+        self.check_calls(calls, 2)
+        self.assertEqual((text, reasoning), (whole["message"]["content"], whole["message"]["reasoning_content"]))
+        self.assertEqual([c["finish_reason"] for c in chunks], [None] * (len(chunks) - 1) + ["tool_calls"])
+        self.assertEqual(entries, whole["logprobs"]["content"])
+
+    def test_cut_call_is_no_call(self):
+        choice = self.good(chat(max_tokens=7))
+        self.assertEqual(choice["finish_reason"], "length")
+        self.assertNotIn("tool_calls", choice["message"])
+        self.assertIn("<tool_call>", choice["message"]["content"])
+
+    def test_required(self):
+        for choice in ("required", {"type": "function", "function": {"name": "add"}}):
+            answer = self.good(chat(tool_choice=choice, parallel_tool_calls=False))
+            self.assertEqual(answer["finish_reason"], "tool_calls")
+            self.check_calls(answer["message"]["tool_calls"], 1)
+
+    def test_usage_and_results(self):
+        calls = self.good(chat())["message"]["tool_calls"]
+        said = {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": calls}
+        results = [{"role": "tool", "tool_call_id": call["id"], "content": "2"} for call in calls]
+        body = chat(messages=[{"role": "developer", "content": "s"}, {"role": "user", "content": "hi"}, said, *results])
+        status, answer = self.server.post(CHAT, body)
+        self.assertEqual(status, 200, answer)
+        prompt = "tool add\nsystem: suser: hiassistant: Hm." + ' calls add {"a": 1}' * 2 + "tool: 2" * 2
+        self.assertEqual(answer["usage"]["prompt_tokens"], len(prompt))  # a byte, a token
+        self.assertGreater(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], 0)
+
+    def test_refused(self):
+        self.refused(chat(tool_choice="always"), "tool_choice", "always")
+        self.refused(chat(tool_choice={"type": "function"}), "tool_choice", "names a function")
+        self.refused(chat(tool_choice="required", tools=[]), "tool_choice", "no tools")
+        self.refused(chat(tool_choice={"type": "function", "function": {"name": "rm"}}), None, "no such tool")
+        self.refused(chat(tools=[ADD, ADD]), None, "twice")
+        self.refused(chat(tools=[{"type": "web_search"}]), None, "tools[0]")
+        self.refused(chat(functions=[ADD["function"]]), "functions", "use tools")
+        self.refused(chat(messages=[{"role": "function", "name": "add", "content": "2"}]), "messages", "tool")
+        bad = {"type": "function", "function": {"name": "bad", "parameters": {"not": {"type": "object"}}}}
+        self.refused(chat(tools=[bad], tool_choice="required"), None, "not")
+
+
+class NoSyntax(unittest.TestCase):
+    def test_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "parrot.gguf")
+            parrot.write(model, "{% for m in messages %}{{ m.content }}{% endfor %}", ["ok"])
+            with Server(TENON, model) as server:
+                status, answer = server.post(CHAT, chat())
+                self.assertEqual((status, answer["error"]["code"]), (400, "unsupported_value"), answer)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

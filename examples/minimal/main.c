@@ -14,8 +14,7 @@ int main(int count, char **arguments) {
   options.max_tokens = 32;
   if (tn_model_open(arguments[1], &model, &error) == TN_OK && tn_engine_create(model, NULL, &engine, &error) == TN_OK &&
       tn_engine_submit(engine, &options, &request, &error) == TN_OK) {
-    tn_output output = {0};
-    output.size = sizeof output;
+    tn_output output = TN_OUTPUT;
     while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT)
       fwrite(output.text, 1, output.text_bytes, stdout);
     if (output.kind == TN_OUTPUT_ERROR) error = output.error;

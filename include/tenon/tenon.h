@@ -6,7 +6,7 @@
  *   tn_request_options options = TN_REQUEST_OPTIONS;
  *   options.prompt = "Once upon a time";
  *   tn_engine_submit(engine, &options, &request, &error);
- *   tn_output output;
+ *   tn_output output = TN_OUTPUT;
  *   while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT)
  *     fwrite(output.text, 1, output.text_bytes, stdout);
  *
@@ -134,7 +134,9 @@ typedef enum tn_output_kind {
   TN_OUTPUT_ERROR = 2,
   /* only for requests that give tools_json, tool_choice or split_reasoning */
   TN_OUTPUT_REASONING = 3,
-  TN_OUTPUT_TOOL_CALL = 4
+  TN_OUTPUT_TOOL_CALL = 4,
+  /* only for requests that give prompt_logprobs */
+  TN_OUTPUT_PROMPT = 5
 } tn_output_kind;
 typedef enum tn_finish {
   TN_FINISH_NONE = 0,
@@ -151,16 +153,18 @@ typedef struct tn_top_logprob {
 
 /* One event of a request. TEXT: one sampled token and the text it released (possibly empty: half a character or a
  * possible stop string is held back). REASONING: the same, of text that is reasoning. TOOL_CALL: one whole call; `text`
- * is its arguments, always a JSON object. Where a token releases several, the first of them carries the token. DONE:
- * the last event, with the sums. ERROR: the last event, `error` says why. Pointers are valid until the next call of
- * tn_request_next on this request (or until the callback returns). */
+ * is its arguments, always a JSON object. Where a token releases several, the first of them carries the token. PROMPT:
+ * one token of the prompt, without text; they come in order, before the answer. DONE: the last event, with the sums.
+ * ERROR: the last event, `error` says why. Pointers are valid until the next call of tn_request_next on this request
+ * (or until the callback returns). */
 typedef struct tn_output {
   uint32_t size;
   uint32_t kind;    /* tn_output_kind */
   const char *text; /* zero-terminated */
   size_t text_bytes;
   int32_t token;             /* TEXT: its id; -1 when text is released without a token */
-  float logprob;             /* of the token, from the untouched logits; 0 unless asked for */
+  float logprob;             /* of the token, from the untouched logits; 0 unless asked for, NaN where nothing
+                                precedes the token: the prompt's first */
   const tn_top_logprob *top; /* the best alternatives, best first */
   uint32_t top_count;
   uint32_t finish; /* DONE: tn_finish */
@@ -171,6 +175,8 @@ typedef struct tn_output {
   const char *tool_name, *tool_id;
   uint32_t tool_index;
 } tn_output;
+#define TN_OUTPUT \
+  { .size = sizeof(tn_output) }
 
 typedef struct tn_request_options {
   uint32_t size;
@@ -220,6 +226,9 @@ typedef struct tn_request_options {
   const char *tool_choice;   /* "auto" (NULL), "none", "required", or "function:NAME"; the last two are enforced */
   uint32_t single_tool_call; /* 1: the answer ends with its first call */
   uint32_t split_reasoning;  /* 1: reasoning comes as REASONING even where no tools are given */
+  uint32_t prompt_logprobs;  /* 1: the prompt's tokens come as PROMPT with their log-probabilities, and top_logprobs
+                                alternatives; all of the prompt is computed then, whatever is cached */
+  uint32_t no_answer;        /* 1: the prompt is computed (and cached) and nothing answered; it ends with LENGTH */
 } tn_request_options;
 #define TN_REQUEST_OPTIONS \
   { .size = sizeof(tn_request_options), .repeat_penalty = 1.0f, .repeat_last = 64, .top_p = 1.0f }
@@ -229,8 +238,8 @@ typedef struct tn_request_options {
  * tn_request_destroy, which cancels it if it still runs. */
 TN_API tn_status tn_engine_submit(tn_engine *engine, const tn_request_options *options, tn_request **request,
                                   tn_error *error);
-/* Waits up to timeout_ns (UINT64_MAX: without end) for the next output. TN_OK, or TN_E_TIMEOUT; after DONE or ERROR it
- * gives that same output again. */
+/* Waits up to timeout_ns (UINT64_MAX: without end) for the next output, of which the first output->size bytes are
+ * filled (0: all). TN_OK, or TN_E_TIMEOUT; after DONE or ERROR it gives that same output again. */
 TN_API tn_status tn_request_next(tn_request *request, tn_output *output, uint64_t timeout_ns);
 /* Ends the request within one step; its last output has finish CANCELLED. Any thread, any time, any number of times. */
 TN_API void tn_request_cancel(tn_request *request);

@@ -30,7 +30,7 @@ struct tn_engine {
   tn_request *incoming; /* submitted since the last step, the last one first */
   uint32_t incoming_count;
   uint64_t arrivals;
-  tn_engine_info info; /* as after the last step */
+  tn_engine_info info; /* as after the last step, or after the last end of a request within it */
 };
 
 /* ---- the engine's thread ---- */
@@ -54,6 +54,14 @@ static void take_snapshot(tn_engine *engine) {
   info->cached_tokens = scheduler->counters.cached_tokens;
   info->failed_steps = scheduler->counters.failures;
   info->reopenings = scheduler->counters.reopenings;
+}
+
+/* A request is about to say that it is over: whoever hears it finds its pages given back. */
+static void on_released(void *context) {
+  tn_engine *engine = context;
+  tn_mutex_lock(engine->lock);
+  take_snapshot(engine);
+  tn_mutex_unlock(engine->lock);
 }
 
 /* Moves what was submitted to the scheduler, which sorts by arrival. */
@@ -136,6 +144,8 @@ tn_status tn_engine_start(tn_runner *runner, const tn_model *model, const tn_voc
   describe_runner(engine);
   engine->lock = tn_mutex_create();
   engine->wake = tn_cond_create();
+  engine->scheduler.on_released = on_released;
+  engine->scheduler.context = engine;
   if (engine->lock && engine->wake) engine->thread = tn_thread_start("tenon-engine", run_engine, engine);
   if (!engine->thread) {
     status = tn_fail(error, TN_E_MEMORY, "the engine's thread can't be started");

@@ -1,5 +1,6 @@
 #include "engine/request.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
@@ -56,6 +57,7 @@ static tn_status copy_bias(tn_sampling *sampling, tn_error *error) {
 static tn_status make_room(tn_request *request, const int32_t *tokens, bool is_apart, tn_error *error) {
   uint32_t answer = request->token_limit - request->prompt_count;
   uint32_t events = is_apart ? (answer + 1) * PARTS_OF_TOKEN : answer + 1;
+  if (request->wants_prompt_logprobs) events += request->prompt_count;
   request->tokens = tn_calloc(request->token_limit, sizeof *request->tokens);
   if (request->on_output) {
     request->outputs = tn_outputs_create(0, 0, 0);
@@ -90,8 +92,11 @@ tn_status tn_request_create(const tn_request_limits *limits, const tn_request_op
   uint32_t room = limits->capacity - request->prompt_count;
   request->token_limit =
       request->prompt_count + (options->max_tokens && options->max_tokens < room ? options->max_tokens : room);
+  if (options->no_answer) request->token_limit = request->prompt_count;
   request->min_tokens = options->min_tokens;
   request->ignore_end = options->ignore_eos != 0;
+  request->wants_prompt_logprobs = options->prompt_logprobs != 0;
+  request->has_no_answer = options->no_answer != 0;
   request->priority = options->priority;
   request->submit_ns = tn_clock_ns();
   request->deadline_ns = UINT64_MAX;
@@ -140,6 +145,17 @@ uint32_t tn_request_pending(const tn_request *request) {
   return request->token_count - (request->ledger ? request->ledger->length : 0);
 }
 
+bool tn_request_is_scoring(const tn_request *request) {
+  return request->wants_prompt_logprobs && request->scored < request->prompt_count;
+}
+
+uint32_t tn_request_silent(const tn_request *request) {
+  if (!tn_request_is_scoring(request)) return tn_request_pending(request) - 1;
+  /* the row of a token scores the one behind it */
+  uint32_t scored = request->scored ? request->scored - 1 : 0, present = request->ledger->length;
+  return scored > present ? scored - present : 0;
+}
+
 uint32_t tn_request_answered(const tn_request *request) {
   return request->token_count - request->prompt_count;
 }
@@ -164,6 +180,16 @@ static void carry_sample(tn_output *output, const tn_sample *sample) {
   output->logprob = sample->logprob;
   output->top = sample->top_count ? sample->top : NULL;
   output->top_count = sample->top_count;
+}
+
+void tn_request_put_score(tn_request *request, const tn_sample *sample) {
+  tn_output output = {.size = sizeof output,
+                      .kind = TN_OUTPUT_PROMPT,
+                      .text = "",
+                      .token = request->tokens[request->scored++],
+                      .logprob = NAN};
+  if (sample) carry_sample(&output, sample);
+  emit_text(request, &output);
 }
 
 /* ---- taken apart ---- */
@@ -319,7 +345,14 @@ void tn_request_end(tn_request *request, tn_finish finish, const tn_error *error
 
 tn_status tn_request_next(tn_request *request, tn_output *output, uint64_t timeout_ns) {
   uint64_t now = tn_clock_ns();
-  return tn_outputs_next(request->outputs, output, timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX);
+  uint32_t size = output->size && output->size < sizeof *output ? output->size : (uint32_t)sizeof *output;
+  tn_output next;
+  tn_status status =
+      tn_outputs_next(request->outputs, &next, timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX);
+  if (status != TN_OK) return status;
+  next.size = size;
+  memcpy(output, &next, size);
+  return TN_OK;
 }
 
 void tn_request_cancel(tn_request *request) {

@@ -32,6 +32,8 @@ struct tn_request {
   uint32_t prompt_count, token_limit; /* the prompt; prompt and answer at most */
   uint32_t min_tokens;
   bool ignore_end;
+  bool wants_prompt_logprobs;
+  bool has_no_answer; /* it ends with its prompt */
   int32_t priority;
   uint64_t submit_ns, deadline_ns;
   void (*on_output)(void *context, const tn_output *output);
@@ -40,6 +42,7 @@ struct tn_request {
   /* the engine's thread alone */
   int32_t *tokens; /* [token_limit]: prompt and answer */
   uint32_t token_count;
+  uint32_t scored; /* prompt tokens whose log-probability was given out, the first one's included, which has none */
   tn_answer *answer;
   tn_parts *parts;           /* instead of `answer`, where reasoning and calls are wanted by themselves; or NULL */
   const tn_sample *drawn;    /* while a token is put: its sample, until an output carries it */
@@ -78,6 +81,10 @@ void tn_request_release(struct tn_request *request);
 
 /* Tokens whose KV is missing; at least 1 while it runs. */
 uint32_t tn_request_pending(const struct tn_request *request);
+/* Log-probabilities of its prompt are still wanted. */
+bool tn_request_is_scoring(const struct tn_request *request);
+/* How many of the pending rows, the first ones, need no logits. */
+uint32_t tn_request_silent(const struct tn_request *request);
 /* The constraint rules the next token. It waits until reasoning has ended, or until a call begins. */
 bool tn_request_is_held(const struct tn_request *request);
 /* The answer can't end yet: a constraint waits for the end of reasoning. */
@@ -85,6 +92,8 @@ bool tn_request_must_go_on(const struct tn_request *request);
 /* Tokens answered so far. */
 uint32_t tn_request_answered(const struct tn_request *request);
 
+/* Emits the next token of its prompt with its log-probability; `sample` is NULL for the first one, which has none. */
+void tn_request_put_score(struct tn_request *request, const tn_sample *sample);
 /* Appends a sampled token and emits its output. *finish: whether the answer ends with it, and how: TN_FINISH_NONE,
  * TN_FINISH_STOP or TN_FINISH_LENGTH. Fails, before anything else, when a grammar can't go on. */
 tn_status tn_request_put(struct tn_request *request, const tn_sample *sample, tn_finish *finish, tn_error *error);

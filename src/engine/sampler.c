@@ -259,30 +259,30 @@ static int32_t draw_value(tn_sampler *sampler, double random) {
   return last;
 }
 
-/* Log-probabilities by the untouched logits. */
-static void add_logprobs(const tn_sampler *sampler, const tn_draw *draw, tn_sample *sample) {
-  if (!draw->sampling->logprobs && !draw->sampling->top_logprobs) return;
-  float best = tn_greatest(draw->logits, sampler->vocabulary);
-  double log_sum = log(tn_exponentials(draw->logits, sampler->vocabulary, best, sampler->weights));
-  sample->logprob = (float)((double)(draw->logits[sample->token] - best) - log_sum);
-  if (!draw->sampling->top_logprobs) return;
+/* Log-probabilities by the untouched logits: of the sample's token, and of the best `wanted`. */
+static void add_logprobs(const tn_sampler *sampler, const float *logits, uint32_t wanted, tn_sample *sample) {
+  float best = tn_greatest(logits, sampler->vocabulary);
+  double log_sum = log(tn_exponentials(logits, sampler->vocabulary, best, sampler->weights));
+  sample->logprob = (float)((double)(logits[sample->token] - best) - log_sum);
+  if (!wanted) return;
   tn_candidate top[TN_MAX_TOP_LOGPROBS];
-  sample->top_count = tn_select_best(draw->logits, sampler->vocabulary, top, draw->sampling->top_logprobs);
+  sample->top_count = tn_select_best(logits, sampler->vocabulary, top, wanted);
   for (uint32_t i = 0; i < sample->top_count; i++)
     sample->top[i] = (tn_top_logprob){top[i].token, (float)((double)(top[i].value - best) - log_sum)};
 }
 
-static tn_status name_unsound(const tn_draw *draw, uint32_t vocabulary, tn_error *error) {
+static tn_status name_unsound(const float *logits, uint32_t vocabulary, uint32_t position, tn_error *error) {
   uint32_t token = 0;
-  while (token + 1 < vocabulary && draw->logits[token] < INFINITY) token++;
-  return tn_fail(error, TN_E_INTERNAL, "the logit of token %u at position %u is %g", token, draw->token_count,
-                 (double)draw->logits[token]);
+  while (token + 1 < vocabulary && logits[token] < INFINITY) token++;
+  return tn_fail(error, TN_E_INTERNAL, "the logit of token %u at position %u is %g", token, position,
+                 (double)logits[token]);
 }
 
 tn_status tn_sampler_draw(tn_sampler *sampler, const tn_draw *draw, tn_sample *sample, tn_error *error) {
   sample->top_count = 0;
   sample->logprob = 0;
-  if (!tn_values_are_sound(draw->logits, sampler->vocabulary)) return name_unsound(draw, sampler->vocabulary, error);
+  if (!tn_values_are_sound(draw->logits, sampler->vocabulary))
+    return name_unsound(draw->logits, sampler->vocabulary, draw->token_count, error);
   memcpy(sampler->values, draw->logits, sampler->vocabulary * sizeof *sampler->values);
   sampler->candidate_count = 0;
   apply_stages(sampler, draw, VALUE_STAGES, TN_COUNT(VALUE_STAGES));
@@ -294,6 +294,17 @@ tn_status tn_sampler_draw(tn_sampler *sampler, const tn_draw *draw, tn_sample *s
     double random = tn_random_draw(draw->sampling->seed, draw->sampling->choice, draw->token_count);
     sample->token = sampler->candidate_count ? draw_candidate(sampler, random) : draw_value(sampler, random);
   }
-  add_logprobs(sampler, draw, sample);
+  if (draw->sampling->logprobs || draw->sampling->top_logprobs)
+    add_logprobs(sampler, draw->logits, draw->sampling->top_logprobs, sample);
+  return TN_OK;
+}
+
+tn_status tn_sampler_score(tn_sampler *sampler, const float *logits, int32_t token, uint32_t position, uint32_t top,
+                           tn_sample *sample, tn_error *error) {
+  if (!tn_values_are_sound(logits, sampler->vocabulary))
+    return name_unsound(logits, sampler->vocabulary, position, error);
+  sample->token = token;
+  sample->top_count = 0;
+  add_logprobs(sampler, logits, top, sample);
   return TN_OK;
 }

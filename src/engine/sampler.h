@@ -60,5 +60,9 @@ tn_status tn_sampling_check(const tn_sampling *sampling, uint32_t vocabulary, tn
 
 /* Draws a token. TN_E_INTERNAL: a logit is NaN or +infinite; TN_E_INVALID: bias and bans leave no token. */
 tn_status tn_sampler_draw(tn_sampler *sampler, const tn_draw *draw, tn_sample *sample, tn_error *error);
+/* What the logits [vocabulary] say of a token that is given, the one at `position`: its log-probability and the best
+ * `top` alternatives. TN_E_INTERNAL as above. */
+tn_status tn_sampler_score(tn_sampler *sampler, const float *logits, int32_t token, uint32_t position, uint32_t top,
+                           tn_sample *sample, tn_error *error);
 
 #endif

@@ -22,9 +22,10 @@ tn_status tn_scheduler_init(tn_scheduler *scheduler, tn_runner *runner, const tn
   scheduler->free_ledgers = tn_calloc(options->max_running, sizeof *scheduler->free_ledgers);
   scheduler->running = tn_calloc(options->max_running, sizeof *scheduler->running);
   scheduler->pending = tn_calloc(options->max_running, sizeof *scheduler->pending);
+  scheduler->silent = tn_calloc(options->max_running, sizeof *scheduler->silent);
   scheduler->planned = tn_calloc(options->max_running, sizeof *scheduler->planned);
   if (!scheduler->ledgers || !scheduler->free_ledgers || !scheduler->running || !scheduler->pending ||
-      !scheduler->planned) {
+      !scheduler->silent || !scheduler->planned) {
     status = tn_fail(error, TN_E_MEMORY, "no memory for %u running requests", options->max_running);
     goto fail;
   }
@@ -77,17 +78,22 @@ static void stop_running(tn_scheduler *scheduler, tn_request *request) {
   request->ledger = NULL;
 }
 
-static void end_running(tn_scheduler *scheduler, tn_request *request, tn_finish finish, const tn_error *error) {
-  stop_running(scheduler, request);
+/* The last output of a request that is neither running nor waiting any more. */
+static void end_request(tn_scheduler *scheduler, tn_request *request, tn_finish finish, const tn_error *error) {
+  if (scheduler->on_released) scheduler->on_released(scheduler->context);
   tn_request_end(request, finish, error);
   tn_request_release(request);
+}
+
+static void end_running(tn_scheduler *scheduler, tn_request *request, tn_finish finish, const tn_error *error) {
+  stop_running(scheduler, request);
+  end_request(scheduler, request, finish, error);
 }
 
 static void end_waiting(tn_scheduler *scheduler, tn_request **link, tn_finish finish, const tn_error *error) {
   tn_request *request = *link;
   dequeue(scheduler, link);
-  tn_request_end(request, finish, error);
-  tn_request_release(request);
+  end_request(scheduler, request, finish, error);
 }
 
 /* Back into the queue; it will compute its tokens anew. */
@@ -116,6 +122,7 @@ void tn_scheduler_finish(tn_scheduler *scheduler) {
   free(scheduler->free_ledgers);
   free(scheduler->running);
   free(scheduler->pending);
+  free(scheduler->silent);
   free(scheduler->planned);
   tn_sampler_destroy(scheduler->sampler);
   tn_step_finish(&scheduler->step);
@@ -154,11 +161,17 @@ static void end_overdue(tn_scheduler *scheduler) {
 
 /* ---- admission ---- */
 
+/* How many of the request's tokens it may find in the cache, and one more: rows whose logits it still wants must be
+ * computed. */
+static uint32_t findable(const tn_request *request) {
+  return tn_request_is_scoring(request) ? request->scored : request->token_count;
+}
+
 /* Is a running request about to publish the next page of this one's tokens, behind the `present` ones found? Then this
  * one waits and shares the page instead of computing it as well. */
 static bool has_forerunner(const tn_scheduler *scheduler, const tn_request *request, uint32_t present) {
   uint32_t wanted = present + TN_PAGE_SLOTS;
-  if (!scheduler->kv.prefix || request->token_count - 1 < wanted) return false;
+  if (!scheduler->kv.prefix || findable(request) <= wanted) return false;
   for (uint32_t i = 0; i < scheduler->running_count; i++) {
     const tn_request *other = scheduler->running[i];
     if (other->ledger->length < wanted && other->token_count >= wanted && tn_salt_equal(other->salt, request->salt) &&
@@ -173,7 +186,7 @@ typedef enum admission { ADMITTED, HAS_TO_WAIT, NO_ROOM } admission;
 static admission admit(tn_scheduler *scheduler, tn_request **link) {
   tn_request *request = *link;
   tn_ledger *ledger = scheduler->free_ledgers[scheduler->free_ledger_count - 1];
-  uint32_t present = tn_ledger_attach(ledger, request->salt, request->tokens, request->token_count);
+  uint32_t present = tn_ledger_attach(ledger, request->salt, request->tokens, findable(request));
   admission answer = ADMITTED;
   if (has_forerunner(scheduler, request, present)) {
     answer = HAS_TO_WAIT;
@@ -232,8 +245,9 @@ static void plan_rows(tn_scheduler *scheduler, const tn_request *suspect) {
     tn_request *request = scheduler->running[i];
     request->entry = TN_NO_ENTRY;
     scheduler->pending[i] = !suspect || suspect == request ? tn_request_pending(request) : 0;
+    scheduler->silent[i] = tn_request_silent(request);
   }
-  tn_plan(scheduler->pending, scheduler->planned, scheduler->running_count, scheduler->chunk,
+  tn_plan(scheduler->pending, scheduler->silent, scheduler->planned, scheduler->running_count, scheduler->chunk,
           scheduler->kv.info.max_logits_rows, &scheduler->turn);
   for (uint32_t i = 0; i < scheduler->running_count; i++) scheduler->running[i]->planned = scheduler->planned[i];
 }
@@ -254,7 +268,8 @@ static tn_status add_rows(tn_scheduler *scheduler, bool is_alone, tn_request **c
     tn_request *request = scheduler->running[i], *victim;
     tn_status status = TN_E_MEMORY;
     while (request->planned && status == TN_E_MEMORY) {
-      uint32_t first_logits = request->planned == tn_request_pending(request) ? request->planned - 1 : request->planned;
+      uint32_t silent = tn_request_silent(request),
+               first_logits = silent < request->planned ? silent : request->planned;
       status = tn_step_add(&scheduler->step, request->ledger, request->tokens + request->ledger->length,
                            request->planned, first_logits, &request->entry, error);
       if (status == TN_OK) break;
@@ -288,20 +303,34 @@ static tn_status draw_token(tn_scheduler *scheduler, tn_request *request, tn_err
   return status == TN_OK ? tn_sampler_draw(scheduler->sampler, &draw, &scheduler->sample, error) : status;
 }
 
+/* Gives out the log-probabilities of prompt tokens that the step's rows tell. */
+static tn_status score_prompt(tn_scheduler *scheduler, tn_request *request, tn_error *error) {
+  tn_status status = TN_OK;
+  uint32_t present = request->ledger->length;
+  if (request->scored == 0) tn_request_put_score(request, NULL);
+  for (uint32_t row = tn_request_silent(request); row < request->planned && status == TN_OK; row++) {
+    uint32_t next = present + row + 1;
+    if (next >= request->prompt_count) break;
+    status = tn_sampler_score(scheduler->sampler, tn_step_logits(&scheduler->step, request->entry, row),
+                              request->tokens[next], next, request->sampling.top_logprobs, &scheduler->sample, error);
+    if (status == TN_OK) tn_request_put_score(request, &scheduler->sample);
+  }
+  return status;
+}
+
 /* Samples and commits one request's part of the step. False when the request has ended. */
 static bool finish_rows(tn_scheduler *scheduler, tn_request *request) {
   tn_step *step = &scheduler->step;
   if (request->suspect_until <= request->ledger->length + request->planned) request->suspect_until = 0;
-  if (request->planned < tn_request_pending(request)) {
-    tn_step_commit(step, request->entry);
-    return true;
-  }
+  bool is_last = request->planned == tn_request_pending(request), draws = is_last && !request->has_no_answer;
   tn_error error;
-  tn_finish finish = TN_FINISH_NONE;
-  tn_status status = draw_token(scheduler, request, &error);
+  tn_finish finish = is_last && !draws ? TN_FINISH_LENGTH : TN_FINISH_NONE;
+  tn_status status = TN_OK;
+  if (tn_request_is_scoring(request)) status = score_prompt(scheduler, request, &error);
+  if (status == TN_OK && draws) status = draw_token(scheduler, request, &error);
   if (status == TN_OK) {
     tn_step_commit(step, request->entry);
-    status = tn_request_put(request, &scheduler->sample, &finish, &error);
+    if (draws) status = tn_request_put(request, &scheduler->sample, &finish, &error);
   } else {
     tn_step_rollback(step, request->entry);
   }

@@ -33,10 +33,13 @@ typedef struct tn_scheduler {
   uint32_t running_count;
   struct tn_request *waiting; /* the oldest first */
   uint32_t waiting_count;
-  uint32_t *pending, *planned; /* [max_running]: work space of planning (plan.h) */
-  uint32_t turn;               /* where the next step begins to hand out rows when not all can have one */
+  uint32_t *pending, *silent, *planned; /* [max_running]: work space of planning (plan.h) */
+  uint32_t turn;                        /* where the next step begins to hand out rows when not all can have one */
   tn_sample sample;
   tn_scheduler_counters counters;
+  /* called when a request holds nothing any more, before its last output; or NULL */
+  void (*on_released)(void *context);
+  void *context;
 } tn_scheduler;
 
 typedef struct tn_scheduler_options {

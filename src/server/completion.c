@@ -192,8 +192,9 @@ static bool read_options(tn_reading *reading, tn_generation *generation, const j
   tn_request_options *options = &reading->options;
   json_int_t most = tn_field_integer(body, "max_completion_tokens", tn_field_integer(body, "max_tokens", 0));
   json_int_t top_k = tn_field_integer(body, "top_k", 0);
-  if (!most && !generation->surface->is_chat) most = DEFAULT_TEXT_TOKENS;
+  if (!generation->surface->is_chat && !tn_field(body, "max_tokens")) most = DEFAULT_TEXT_TOKENS;
   options->max_tokens = (uint32_t)most;
+  options->no_answer = !generation->surface->is_chat && most == 0;
   options->min_tokens = (uint32_t)tn_field_integer(body, "min_tokens", 0);
   options->ignore_eos = tn_field_boolean(body, "ignore_eos", false);
   options->temperature = (float)tn_field_number(body, "temperature", 1);
@@ -339,9 +340,7 @@ static bool submit_prompts(tn_reading *reading, tn_generation *generation, const
   const json_t *prompt = tn_field(body, "prompt");
   bool echo = tn_field_boolean(body, "echo", false);
   size_t n = generation->count / generation->prompts;
-  if (echo && generation->has_logprobs)
-    return refuse(reading, "echo", TN_E_UNSUPPORTED,
-                  "echo together with logprobs is not supported: there are no log-probabilities of prompts");
+  reading->options.prompt_logprobs = echo && generation->has_logprobs;
   for (size_t i = 0; i < generation->prompts; i++)
     if (!read_prompt(reading, prompt_at(prompt, i)) || !submit_prompt(reading, generation, i * n, n, echo))
       return false;

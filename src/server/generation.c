@@ -90,9 +90,9 @@ static void put_event(tn_choice *choice, const tn_output *output) {
   if (output->text_bytes) tn_buf_append(&choice->events, output->text, output->text_bytes);
 }
 
-/* A piece of the answer; else it is the end. */
+/* A piece of the answer, or a token of its prompt; else it is the end. */
 static bool is_part(const tn_output *output) {
-  return output->kind == TN_OUTPUT_TEXT || output->kind == TN_OUTPUT_REASONING || output->kind == TN_OUTPUT_TOOL_CALL;
+  return output->kind != TN_OUTPUT_DONE && output->kind != TN_OUTPUT_ERROR;
 }
 
 static void measure(tn_choice *choice, const tn_output *output) {
@@ -100,7 +100,7 @@ static void measure(tn_choice *choice, const tn_output *output) {
   uint64_t now = tn_clock_ns();
   if (!is_part(output)) {
     tn_metrics_end(metrics, output);
-  } else if (output->token >= 0) {
+  } else if (output->token >= 0 && output->kind != TN_OUTPUT_PROMPT) {
     tn_metrics_token(metrics, !choice->has_token, now - choice->last_ns);
     choice->has_token = true;
     choice->last_ns = now;

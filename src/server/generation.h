@@ -14,7 +14,7 @@ typedef struct tn_surface tn_surface;
 
 /* One output of the engine as it lies in tn_choice.events, followed by its tops, the tool's name and its text. */
 typedef struct tn_event {
-  uint32_t kind; /* tn_output_kind: text, reasoning or a call */
+  uint32_t kind; /* tn_output_kind: text, reasoning, a call, or a token of the prompt */
   int32_t token;
   float logprob;
   uint32_t top_count, name_bytes, text_bytes;
@@ -44,7 +44,8 @@ typedef struct tn_choice {
   bool has_token;
   /* of libmicrohttpd's thread */
   bool has_begun, has_ended;
-  char *echo; /* the prompt, to be put in front; NULL: none */
+  char *echo;    /* the prompt, to be put in front; NULL: none */
+  size_t echoed; /* characters of it that its tokens so far stand for, for text_offset */
   tn_piece *pieces;
   size_t piece_count, piece_capacity;
   uint32_t calls, reasoning_tokens;

@@ -1,4 +1,6 @@
 /* Log-probabilities of tokens as the APIs show them (see generation.h). */
+#include <math.h>
+#include <string.h>
 #include "base/utf8.h"
 #include "server/generation.h"
 
@@ -30,6 +32,16 @@ static json_t *token_name(const tn_server *server, int32_t token) {
   return json;
 }
 
+/* Where a token of the prompt begins in its text. A first token that the text doesn't show was put in front of it. */
+static size_t place_in_echo(tn_choice *choice, int32_t token) {
+  size_t begin = choice->echoed, bytes = 0;
+  char *text = tn_token_text(choice->generation->exchange->server, token, &bytes);
+  bool is_shown = text && (begin > 0 || !strncmp(choice->echo, text, bytes));
+  for (size_t i = 0; is_shown && i < bytes; i++) choice->echoed += ((unsigned char)text[i] & 0xc0) != 0x80;
+  tn_free(text);
+  return begin;
+}
+
 static void add_text_logprob(tn_choice *choice, json_t *to, const tn_event *event) {
   const tn_server *server = choice->generation->exchange->server;
   json_t *map = json_object();
@@ -40,9 +52,13 @@ static void add_text_logprob(tn_choice *choice, json_t *to, const tn_event *even
     json_decref(name);
   }
   json_array_append_new(json_object_get(to, "tokens"), token_name(server, event->token));
-  json_array_append_new(json_object_get(to, "token_logprobs"), json_real((double)event->logprob));
-  json_array_append_new(json_object_get(to, "top_logprobs"), map);
-  json_array_append_new(json_object_get(to, "text_offset"), json_integer((json_int_t)choice->characters));
+  bool has_none = isnan(event->logprob); /* the prompt's first token */
+  if (has_none) json_decref(map);
+  size_t offset = event->kind == TN_OUTPUT_PROMPT ? place_in_echo(choice, event->token) : choice->characters;
+  json_array_append_new(json_object_get(to, "token_logprobs"),
+                        has_none ? json_null() : json_real((double)event->logprob));
+  json_array_append_new(json_object_get(to, "top_logprobs"), has_none ? json_null() : map);
+  json_array_append_new(json_object_get(to, "text_offset"), json_integer((json_int_t)offset));
 }
 
 void tn_logprobs_add(tn_choice *choice, json_t **logprobs, const tn_event *event) {

@@ -50,7 +50,7 @@ static tn_request *submit(tn_engine *engine, uint32_t number) {
 
 static answer pull(tn_request *request) {
   answer got = {0};
-  tn_output output;
+  tn_output output = TN_OUTPUT;
   while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT) {
     if (output.token < 0) continue; /* half a character at the end */
     assert_true(got.count < ANSWER);

@@ -40,7 +40,7 @@ static tn_status submit(tn_engine *engine, uint32_t number, tn_request **request
 }
 
 static void pull(tn_request *request, answers *got, uint32_t number) {
-  tn_output output;
+  tn_output output = TN_OUTPUT;
   while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT)
     if (output.token >= 0) got->tokens[number][got->counts[number]++] = output.token;
   got->failed[number] = output.kind == TN_OUTPUT_ERROR;

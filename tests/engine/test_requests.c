@@ -229,7 +229,7 @@ static void steps_allocate_nothing(void **state) {
   options.context = 192;
   tn_engine *engine = start(&options);
   tn_request *requests[REQUESTS];
-  tn_output output;
+  tn_output output = TN_OUTPUT;
   for (uint32_t i = 0; i < REQUESTS; i++) requests[i] = submit(engine, i);
   for (uint32_t i = 0; i < REQUESTS; i++) {
     tn_request_next(requests[i], &output, UINT64_MAX);

@@ -51,13 +51,14 @@ static bool step(test_rig *rig) {
 /* ---- a request, what it must answer, and what it does answer ---- */
 
 typedef struct test_job {
+  const fake_config *config; /* of the rig it was submitted to */
   tn_request_options options;
   int32_t prompt[MAX_TOKENS];
   tn_request *request;
   int32_t expected[MAX_TOKENS];
   uint32_t expected_count;
   tn_finish expected_finish;
-  uint32_t got;
+  uint32_t got, scored; /* tokens of the answer, and of the prompt with their log-probabilities */
   bool is_done, was_cancelled;
   tn_output last;
 } test_job;
@@ -68,7 +69,7 @@ static void expect(const test_rig *rig, test_job *job) {
   int32_t tokens[2 * MAX_TOKENS];
   uint32_t count = (uint32_t)job->options.token_count, prompt = count;
   memcpy(tokens, job->prompt, count * sizeof *tokens);
-  uint32_t limit = rig->limits.capacity - count;
+  uint32_t limit = job->options.no_answer ? 0 : rig->limits.capacity - count;
   if (job->options.max_tokens && job->options.max_tokens < limit) limit = job->options.max_tokens;
   tn_sampling sampling = {.logit_bias = job->options.logit_bias,
                           .logit_bias_count = job->options.logit_bias_count,
@@ -99,8 +100,9 @@ static void submit(test_rig *rig, test_job *job) {
       TN_OK)
     fail_msg("%s", error.message);
   job->request->arrival = rig->arrivals++;
-  job->got = 0;
+  job->got = job->scored = 0;
   job->is_done = job->was_cancelled = false;
+  job->config = &rig->config;
   expect(rig, job);
   tn_scheduler_add(&rig->scheduler, job->request);
 }
@@ -117,12 +119,35 @@ static void make_job(test_job *job, uint32_t count, uint32_t common, uint32_t ma
   job->options.seed = fake_random(random);
 }
 
+/* A token of the prompt with its log-probability, the first without. */
+static void check_score(const fake_config *config, test_job *job, const tn_output *output) {
+  assert_true(job->options.prompt_logprobs && job->got == 0 && job->scored < job->options.token_count);
+  uint32_t at = job->scored++;
+  assert_int_equal(output->token, job->prompt[at]);
+  assert_int_equal(output->top_count, at ? job->options.top_logprobs : 0);
+  if (at == 0) {
+    assert_true(isnan(output->logprob));
+    return;
+  }
+  float logits[FAKE_VOCABULARY];
+  tn_sampler *sampler;
+  tn_sample sample;
+  assert_int_equal(tn_sampler_create(FAKE_VOCABULARY, &sampler, NULL), TN_OK);
+  fake_expected(config, job->prompt, at, logits);
+  assert_int_equal(tn_sampler_score(sampler, logits, output->token, at, 1, &sample, NULL), TN_OK);
+  assert_memory_equal(&output->logprob, &sample.logprob, sizeof sample.logprob);
+  if (output->top_count) assert_int_equal(output->top[0].token, sample.top[0].token);
+  tn_sampler_destroy(sampler);
+}
+
 /* Takes what has come, and compares. */
 static void drain(test_job *job) {
   while (job->request && !job->is_done) {
     tn_output output;
     if (tn_outputs_next(job->request->outputs, &output, 0) == TN_E_TIMEOUT) return;
-    if (output.kind == TN_OUTPUT_TEXT) {
+    if (output.kind == TN_OUTPUT_PROMPT) {
+      check_score(job->config, job, &output);
+    } else if (output.kind == TN_OUTPUT_TEXT) {
       assert_true(job->got < job->expected_count);
       assert_int_equal(output.token, job->expected[job->got]);
       job->got++;
@@ -147,6 +172,7 @@ static void assert_whole(const test_job *job) {
   if (job->last.kind == TN_OUTPUT_ERROR) fail_msg("%s", job->last.error.message);
   assert_int_equal(job->last.finish, job->expected_finish);
   assert_int_equal(job->got, job->expected_count);
+  assert_int_equal(job->scored, job->options.prompt_logprobs ? job->options.token_count : 0);
 }
 
 static void assert_nothing_held(test_rig *rig) {
@@ -253,6 +279,45 @@ static void answers_to_one_prompt_share_pages(void **state) {
   }
   assert_int_equal(rig.scheduler.counters.rows, 200 + 3 * 8 + 4 * (jobs[0].got - 1));
   rig_finish(&rig);
+}
+
+/* Each token of a prompt with its log-probability: in pieces of as many rows as give logits, whatever is cached, beside
+ * others, after a preemption in its midst; with an answer or without. */
+static void prompts_have_logprobs(void **state) {
+  (void)state;
+  for (uint32_t run = 0; run < 8; run++) {
+    fake_config config = PLAIN;
+    config.max_logits_rows = run % 2 ? 5 : 64;
+    bool is_tight = run & 4; /* job 0 comes last, and takes the pages of the others */
+    if (is_tight) config.pages = 9;
+    test_rig rig;
+    rig_init(&rig, config, 8, (tn_kv_options)TN_KV_OPTIONS);
+    static test_job jobs[4];
+    for (uint32_t k = 0; k < 4; k++) {
+      uint32_t i = is_tight ? 3 - k : k;
+      uint64_t random = is_tight ? i : 30;
+      make_job(&jobs[i], i == 3 ? 1 : 200, 0, 20, &random);
+      jobs[i].options.priority = is_tight && i == 0;
+      jobs[i].options.prompt_logprobs = i != 0;
+      jobs[i].options.top_logprobs = i == 1 ? 3 : 0;
+      jobs[i].options.no_answer = (run & 2) != 0 && i > 0;
+      submit(&rig, &jobs[i]);
+      while (i == is_tight && jobs[i].scored + jobs[i].got < (is_tight ? 100u : 10u)) {
+        step(&rig);
+        drain(&jobs[i]);
+      }
+    }
+    while (step(&rig))
+      for (uint32_t i = 0; i < 4; i++) drain(&jobs[i]);
+    for (uint32_t i = 0; i < 4; i++) {
+      finish_job(&jobs[i]);
+      assert_whole(&jobs[i]);
+      assert_int_equal(jobs[i].last.cached_tokens, 0);
+    }
+    if (is_tight) assert_true(rig.scheduler.counters.preemptions > 0);
+    assert_nothing_held(&rig);
+    rig_finish(&rig);
+  }
 }
 
 static void salts_separate(void **state) {
@@ -521,6 +586,7 @@ static void random_schedule(uint64_t seed, fake_config config, tn_kv_options kv,
       uint32_t count = 1 + fake_random(&random) % (rig.limits.capacity - 2 < 250 ? rig.limits.capacity - 2 : 250);
       make_job(job, count, fake_random(&random) % 200, fake_random(&random) % 100, &random);
       job->options.priority = fake_random(&random) % 8 ? 0 : 1;
+      job->options.prompt_logprobs = fake_random(&random) % 6 == 0;
       submit(&rig, job);
     } else if (job->request && fake_random(&random) % 40 == 0) {
       tn_request_cancel(job->request);
@@ -579,6 +645,7 @@ int main(void) {
       cmocka_unit_test(small_pool_finishes_all),
       cmocka_unit_test(preempted_resumes_equal),
       cmocka_unit_test(answers_to_one_prompt_share_pages),
+      cmocka_unit_test(prompts_have_logprobs),
       cmocka_unit_test(salts_separate),
       cmocka_unit_test(priority_goes_first),
       cmocka_unit_test(lower_priority_makes_way),

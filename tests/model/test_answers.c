@@ -83,7 +83,7 @@ static void check_answer(const json_t *prompt, tn_request *request, tolerance wi
   const json_t *wanted = json_object_get(prompt, "greedy_ids"), *gaps = json_object_get(prompt, "greedy_gaps");
   const char *shown = json_string_value(json_object_get(prompt, "greedy_text")), *name;
   name = json_string_value(json_object_get(prompt, "name"));
-  tn_output output;
+  tn_output output = TN_OUTPUT;
   size_t at = 0, text = 0;
   bool comparing = true, is_first = true;
   while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT) {
@@ -155,7 +155,7 @@ static void users_cannot_end_a_turn(void **state) {
   options.max_tokens = 1;
   tn_request *request;
   assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_OK);
-  tn_output output;
+  tn_output output = TN_OUTPUT;
   while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT) {
   }
   assert_true(output.prompt_tokens > count);
@@ -192,7 +192,7 @@ static void stop_strings_cut_the_answer(void **state) {
     }
     tn_request *request;
     assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_OK);
-    tn_output output;
+    tn_output output = TN_OUTPUT;
     while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT)
       strcat(got, output.text);
     assert_int_equal(output.finish, whole[0] ? TN_FINISH_STOP : TN_FINISH_LENGTH);
@@ -232,7 +232,7 @@ static void grammars_are_kept(void **state) {
   engine_options.context = 512;
   tn_engine *engine;
   tn_error error;
-  tn_output last;
+  tn_output last = TN_OUTPUT;
   char text[4000];
   assert_int_equal(tn_engine_create(model, &engine_options, &engine, &error), TN_OK);
   const char *choices[] = {"a black cat", "a black dog", "no"};

@@ -145,7 +145,7 @@ static void hot_answers_are_valid(void **state) {
     if (tn_engine_submit(engine, &options, &requests[i], &error) != TN_OK) fail_msg("%s", error.message);
   }
   for (size_t i = 0; i < TN_COUNT(requests); i++) {
-    tn_output last;
+    tn_output last = TN_OUTPUT;
     char *text = answer(requests[i], &last);
     if (last.finish == TN_FINISH_LENGTH) {
       assert_int_equal(last.completion_tokens, TOKENS);

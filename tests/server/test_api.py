@@ -100,6 +100,35 @@ class Api(unittest.TestCase):
         self.assertEqual("".join(c["choices"][0]["text"] for c in streamed), both["choices"][0]["text"])
         self.assertEqual(self.good(TEXT, {"prompt": "ab"})["usage"]["completion_tokens"], 16)
 
+    def test_logprobs_of_the_prompt(self):
+        """What lm-eval asks for: each token of a prompt given as ids, the answer's behind them."""
+        ids = self.good("/tokenize", {"content": "abc, abc"})["tokens"]
+        both = self.good(TEXT, text(prompt=[ids, ids[:5]], echo=True, logprobs=2, max_tokens=1))["choices"]
+        for choice, prompt in zip(both, (ids, ids[:5])):
+            logprobs = choice["logprobs"]
+            for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+                self.assertEqual(len(logprobs[name]), len(prompt) + 1, name)
+            self.assertEqual((logprobs["token_logprobs"][0], logprobs["top_logprobs"][0]), (None, None))
+            for token, value, top in list(zip(*[logprobs[n] for n in ("tokens", "token_logprobs", "top_logprobs")]))[1:]:
+                self.assertTrue(value <= max(top.values()) <= 0)
+                if token in top:
+                    self.assertEqual(top[token], value)
+            for token, offset in zip(logprobs["tokens"], logprobs["text_offset"]):
+                self.assertEqual(choice["text"][offset:offset + len(token)], token)
+            # each of them is what an answer held to the same tokens says
+            for at in (1, len(prompt) - 1):
+                bias = {str(prompt[at]): 100}
+                told = self.good(TEXT, text(prompt=[prompt[:at]], max_tokens=1, logprobs=0, logit_bias=bias))
+                self.assertEqual(told["choices"][0]["logprobs"]["token_logprobs"], [logprobs["token_logprobs"][at]])
+        alone = self.good(TEXT, text(prompt=[ids], echo=True, logprobs=2, max_tokens=0))
+        self.assertEqual(alone["usage"]["completion_tokens"], 0)
+        for name, values in alone["choices"][0]["logprobs"].items():
+            self.assertEqual(values, both[0]["logprobs"][name][:-1])
+        streamed = self.stream(TEXT, text(prompt=[ids], echo=True, logprobs=2, max_tokens=1))
+        self.assertEqual("".join(c["choices"][0]["text"] for c in streamed), both[0]["text"])
+        values = [v for c in streamed if c["choices"][0]["logprobs"] for v in c["choices"][0]["logprobs"]["token_logprobs"]]
+        self.assertEqual(values, both[0]["logprobs"]["token_logprobs"])
+
     def test_logprobs(self):
         entries = self.good(CHAT, chat(logprobs=True, top_logprobs=3))["choices"][0]["logprobs"]["content"]
         self.assertEqual(len(entries), 8)
@@ -162,7 +191,6 @@ class Api(unittest.TestCase):
         self.refused(TEXT, text(prompt=["a", 3]), "prompt", "expected a text")
         self.refused(TEXT, text(prompt=[5, "a"]), "prompt", "token id")
         self.refused(TEXT, text(prompt=[5, 1 << 30]), None, "vocabulary")
-        self.refused(TEXT, text(echo=True, logprobs=1), "echo", "logprobs")
         self.refused(TEXT, [], None, "object")
         self.refused(TEXT, b"{", None, "not JSON")
         self.refused(TEXT, b'{"prompt": "\xff"}', None, "not JSON")

@@ -24,5 +24,6 @@ typedef struct tn_bench_spread {
 tn_bench_spread tn_bench_spread_of(double *values, size_t count);
 
 int tn_bench_model(int argc, char **argv);
+int tn_bench_serve(int argc, char **argv);
 
 #endif

@@ -178,7 +178,7 @@ bool tn_parts_end(tn_parts *parts, bool *is_over) {
   return good && has_memory(parts);
 }
 
-bool tn_parts_in_call(const tn_parts *parts, tn_text *body) {
+bool tn_parts_in_call(tn_parts *parts, tn_text *body) {
   return tn_tool_parser_in_call(parts->parser, body);
 }
 

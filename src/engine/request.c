@@ -224,6 +224,7 @@ tn_status tn_request_take_apart(tn_request *request, const tn_request_limits *li
   if (use->tools && !request->constraint) {
     status = tn_constraint_of_tools(limits->constraints, use, &request->constraint, error);
     request->holds_calls = !use->is_required;
+    request->holds_all = use->is_required && tn_tool_grammar_spans_answer(use->template_source);
   }
   /* calls that the model is free to make are then only checked to be calls */
   if (status != TN_OK && (use->is_required || status != TN_E_UNSUPPORTED)) return status;
@@ -237,11 +238,11 @@ static bool is_thinking(const tn_request *request) {
 
 bool tn_request_is_held(const tn_request *request) {
   if (!request->constraint) return false;
-  return request->holds_calls ? request->is_in_call : !is_thinking(request);
+  return request->holds_calls ? request->is_in_call : request->holds_all || !is_thinking(request);
 }
 
 bool tn_request_must_go_on(const tn_request *request) {
-  return request->constraint && !request->holds_calls && is_thinking(request);
+  return request->constraint && !request->holds_calls && !request->holds_all && is_thinking(request);
 }
 
 /* After a token: a call that has begun is held from here on, unless its first words are none of the grammar's. */

@@ -49,6 +49,7 @@ struct tn_request {
   bool is_overfull;          /* an output didn't fit */
   tn_constraint *constraint; /* NULL: a free answer */
   bool holds_calls;          /* the constraint is for calls alone, each from its marker on */
+  bool holds_all;            /* it is for reasoning too */
   bool was_in_call;          /* behind the last token, such a call was under way */
   bool is_in_call;           /* and it follows the constraint */
   uint64_t arrival;          /* number in the order of submits */

@@ -400,23 +400,86 @@ static void expect_short_call(const heard *h, const char *content) {
   }
 }
 
-static const char *const held_words[] = {HERMES, "<tool_call> <parameter=", "<|python_tag|>"};
+/* How the syntaxes are spoken: the marks of each, and an answer that begins a call and goes on with nonsense. Other
+ * pieces that must be tokens of the vocabulary stand behind it. */
+static const struct syntax {
+  const char *words, *marks[8], *begun, *content;
+} spoken[] = {
+    {"<tool_call> <think> </think>", {"<tool_call>", "</tool_call>"}, "Well. <tool_call>nonsense</tool_call>", "Well."},
+    {"<tool_call> <parameter=", {"<tool_call>", "</tool_call>"}, "Well. <tool_call>nonsense</tool_call>", "Well."},
+    {"<|python_tag|>", {"<|python_tag|>"}, "Well. <|python_tag|>nonsense", "Well."},
+    {"<|python_tag|>", {"<|python_tag|>"}, "{\"name\":\"add\" nonsense", ""},
+    {"[TOOL_CALLS]", {"[TOOL_CALLS]"}, "Well. [TOOL_CALLS]nonsense", "Well."},
+    {"[TOOL_CALLS] [ARGS]", {"[TOOL_CALLS]", "[ARGS]"}, "Well. [TOOL_CALLS]nonsense[ARGS]", "Well."},
+    {"[TOOL_CALLS] [CALL_ID] [ARGS]",
+     {"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"},
+     "Well. [TOOL_CALLS]nonsense[CALL_ID]x[ARGS]",
+     "Well."},
+    {"<｜tool▁calls▁begin｜> <｜tool▁sep｜>",
+     {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>",
+      "<｜tool▁sep｜>"},
+     "Well. "
+     "<｜tool▁calls▁begin｜>nonsense<｜tool▁call▁begin｜>x<｜tool▁sep｜>x<｜tool▁call▁end｜>x<｜tool▁calls▁end｜>",
+     "Well."},
+    {"<｜tool▁calls▁begin｜> <｜tool▁sep｜> ```json",
+     {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>",
+      "<｜tool▁sep｜>"},
+     "Well. "
+     "<｜tool▁calls▁begin｜>nonsense<｜tool▁call▁begin｜>x<｜tool▁sep｜>x<｜tool▁call▁end｜>x<｜tool▁calls▁end｜>",
+     "Well."},
+    {"<|channel|> <|message|>",
+     {"<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", "<|end|>", "<|call|>", "<|return|>"},
+     "<|channel|>commentary to=functions.add <|constrain|>json<|message|>nonsense",
+     ""},
+    {"<|channel|> <|message|>",
+     {"<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", "<|end|>", "<|call|>", "<|return|>"},
+     "<|channel|>commentary<|message|>Well.<|end|><|start|>assistant to=functions.add<|channel|>commentary "
+     "json<|message|>nonsense",
+     "Well."},
+    {"<|tool_call> <tool_call|>",
+     {"<|tool_call>", "<tool_call|>", "<|\"|>"},
+     "Well. <|tool_call>nonsense<tool_call|>x<|\"|>",
+     "Well."}};
+
+/* What a parrot says that knows the syntax, its marks being control tokens or text. */
+static void hear_spoken(const struct syntax *syntax, const char *text, bool are_control,
+                        const tn_request_options *options, heard *h) {
+  tn_marker markers[TN_COUNT(syntax->marks)];
+  size_t count = 0;
+  parrot p;
+  speaker s;
+  script_name name;
+  for (; syntax->marks[count] && are_control; count++) markers[count].text = tn_text_of(syntax->marks[count]);
+  parrot_init(&p);
+  parrot_begin(&p, name);
+  say(&p, text, strlen(text), 0, markers, count);
+  for (size_t i = 0; i < count; i++) parrot_say(&p, markers[i].text.data, markers[i].text.bytes, true);
+  parrot_end(&p);
+  wake(&s, &p, syntax->words, false);
+  hear(&s, name, *options, h);
+  send_off(&s);
+  parrot_finish(&p);
+}
 
 /* A parrot would say something else; the grammar makes it call. */
 static void a_call_can_be_demanded(void **state) {
   (void)state;
-  static const piece pieces[] = {{"No.", false}, {0}};
-  for (uint32_t i = 0; i < TN_COUNT(held_words) * 6; i++) {
+  for (uint32_t i = 0; i < TN_COUNT(spoken) * 6; i++) {
+    const struct syntax *one = &spoken[i / 6];
+    const bool are_channels = strstr(one->words, "<|channel|>") != NULL, are_control = i / 2 % 2 || are_channels;
     tn_request_options options = TN_REQUEST_OPTIONS;
     options.tools_json = SHORT_TOOLS;
     options.tool_choice = i % 2 ? "function:add" : "required";
     options.single_tool_call = 1;
-    options.max_tokens = 300;
+    options.max_tokens = 400;
     options.temperature = 1.0f;
     options.seed = i;
     heard h;
-    hear_pieces(pieces, held_words[i % TN_COUNT(held_words)], &options, &h);
+    const char *text = "No.";
+    if (are_channels) text = "<|channel|>analysis<|message|>Hm.<|end|>No.";
+    hear_spoken(one, text, are_control, &options, &h);
     expect_short_call(&h, "");
+    if (h.reasoning.size) assert_string_equal(h.reasoning.data, "Hm.");
     if (i % 2) assert_string_equal(json_string_value(json_object_get(json_array_get(h.calls, 0), "name")), "add");
     forget(&h);
   }
@@ -425,39 +488,41 @@ static void a_call_can_be_demanded(void **state) {
 /* Several calls in a row are allowed, and each is whole. */
 static void several_calls_can_be_demanded(void **state) {
   (void)state;
-  static const piece pieces[] = {{"No.", false}, {0}};
-  uint32_t most = 0;
-  for (uint32_t i = 0; i < 8; i++) {
-    tn_request_options options = TN_REQUEST_OPTIONS;
-    options.tools_json = SHORT_TOOLS;
-    options.tool_choice = "required";
-    options.max_tokens = 400;
-    options.temperature = 2.0f;
-    options.seed = i;
-    heard h;
-    hear_pieces(pieces, held_words[i % 2], &options, &h);
-    uint32_t calls = (uint32_t)json_array_size(h.calls);
-    if (h.last.finish == TN_FINISH_STOP) assert_true(calls >= 1 && !h.content.size);
-    if (calls > most) most = calls;
-    forget(&h);
+  for (uint32_t k = 0; k < TN_COUNT(spoken); k++) {
+    uint32_t most = 0;
+    if (strstr(spoken[k].words, "<|channel|>") || strstr(spoken[k].words, "python_tag")) continue; /* one at a time */
+    for (uint32_t i = 0; i < 60 && most < 2; i++) {
+      tn_request_options options = TN_REQUEST_OPTIONS;
+      options.tools_json = SHORT_TOOLS;
+      options.tool_choice = "required";
+      options.max_tokens = 400;
+      options.temperature = 3.0f;
+      options.seed = i;
+      heard h;
+      hear_spoken(&spoken[k], "No.", i % 2, &options, &h);
+      uint32_t calls = (uint32_t)json_array_size(h.calls);
+      if (h.last.finish == TN_FINISH_STOP) assert_true(calls >= 1 && !h.content.size);
+      if (calls > most) most = calls;
+      forget(&h);
+    }
+    assert_true(most > 1);
   }
-  assert_true(most > 1);
 }
 
-/* A parrot begins a call and goes on with nonsense: from the marker on it is held to the tools' schemas. */
+/* A parrot begins a call and goes on with nonsense: from there on it is held to the tools' schemas. */
 static void calls_that_are_begun_are_held(void **state) {
   (void)state;
-  static const piece pieces[] = {{"Well. <tool", false}, {"_call>", false}, {"nonsense", false}, {"!", false}, {0}};
-  for (uint32_t i = 0; i < 8; i++) {
+  for (uint32_t i = 0; i < TN_COUNT(spoken) * 4; i++) {
+    const struct syntax *one = &spoken[i / 4];
     tn_request_options options = TN_REQUEST_OPTIONS;
     options.tools_json = SHORT_TOOLS;
     options.single_tool_call = 1;
     options.max_tokens = 400;
     options.seed = i;
-    options.temperature = i / 2 ? 0.5f : 0.0f;
+    options.temperature = i % 4 / 2 ? 0.5f : 0.0f;
     heard h;
-    hear_pieces(pieces, held_words[i % 2], &options, &h);
-    expect_short_call(&h, "Well.");
+    hear_spoken(one, one->begun, i % 2, &options, &h);
+    expect_short_call(&h, one->content);
     forget(&h);
   }
 }
@@ -505,7 +570,7 @@ static void faulty_requests_are_refused(void **state) {
                 {TOOLS, "function:rm", HERMES, TN_E_INVALID},
                 {NULL, "required", HERMES, TN_E_INVALID},
                 {TOOLS, NULL, "no calls here", TN_E_UNSUPPORTED},
-                {TOOLS, "required", "<|channel|> <|message|>", TN_E_UNSUPPORTED}};
+                {FREE_TOOLS, "required", HERMES, TN_E_UNSUPPORTED}};
   for (size_t i = 0; i < TN_COUNT(faulty); i++) {
     parrot p;
     speaker s;

@@ -287,6 +287,47 @@ static void special_tokens_are_never_content(void **state) {
   tn_grammar_vocab_release(vocab);
 }
 
+/* A control token that the grammar speaks of is allowed there and nowhere else; no bytes stand for it, not even those
+ * that a token of the single byte 0xFF and its name give. */
+static void control_tokens_are_allowed_where_they_are_asked_for(void **state) {
+  (void)state;
+  enum { MARK, BYTE_FF, A, NAME, OTHER, END, COUNT };
+  static const tn_grammar_token few[] = {{"<m>", 3, true},  {"\xFF", 1, false}, {"a", 1, false},
+                                         {"<m>", 3, false}, {"<o>", 3, true},   {"<end>", 5, true}};
+  static const uint32_t ends[] = {END};
+  static const tn_grammar_part any = {.kind = TN_GRAMMAR_WITHOUT},
+                               mark = {TN_GRAMMAR_CONTROL, {"<m>", 3}, NULL, 0, 0, NULL};
+  const tn_grammar_list list = {
+      .before = {&any, 1}, .choices = &(tn_grammar_sequence){&mark, 1}, .count = 1, .after = {&any, 1}};
+  tn_grammar_vocab *vocab;
+  tn_grammar *grammar;
+  tn_grammar_matcher *matcher;
+  uint32_t mask[1], forced;
+  char bytes[8];
+  assert_int_equal(tn_grammar_vocab_create(&vocab, few, COUNT, ends, 1, NULL), TN_OK);
+  assert_int_equal(tn_grammar_from_list(&grammar, &list, NULL), TN_OK);
+  assert_int_equal(tn_grammar_matcher_create(&matcher, grammar, NULL), TN_OK);
+  assert_int_equal(tn_grammar_mask(matcher, vocab, mask, NULL), TN_OK);
+  assert_int_equal(mask[0], 1u << MARK | 1u << A | 1u << NAME);
+  assert_int_equal(tn_grammar_accept_token(matcher, vocab, NAME, NULL), TN_OK);
+  assert_int_equal(tn_grammar_accept_token(matcher, vocab, BYTE_FF, NULL), TN_E_INVALID);
+  assert_int_equal(tn_grammar_accept_token(matcher, vocab, OTHER, NULL), TN_E_INVALID);
+  assert_int_equal(tn_grammar_accept_token(matcher, vocab, END, NULL), TN_E_INVALID);
+  assert_int_equal(tn_grammar_accept_token(matcher, vocab, MARK, NULL), TN_OK);
+  assert_int_equal(tn_grammar_mask(matcher, vocab, mask, NULL), TN_OK);
+  assert_int_equal(mask[0], 1u << A | 1u << NAME | 1u << END);
+  tn_grammar_matcher_destroy(matcher);
+  tn_grammar_release(grammar);
+  const tn_grammar_list alone = {.choices = &(tn_grammar_sequence){&mark, 1}, .count = 1};
+  assert_int_equal(tn_grammar_from_list(&grammar, &alone, NULL), TN_OK);
+  assert_int_equal(tn_grammar_matcher_create(&matcher, grammar, NULL), TN_OK);
+  assert_true(tn_grammar_forced(matcher, vocab, &forced) && forced == MARK);
+  assert_int_equal(tn_grammar_forced_bytes(matcher, bytes, sizeof bytes), 0);
+  tn_grammar_matcher_destroy(matcher);
+  tn_grammar_release(grammar);
+  tn_grammar_vocab_release(vocab);
+}
+
 /* One of several threads that match the same grammar with matchers of their own. */
 typedef struct worker {
   tn_grammar *grammar;
@@ -439,10 +480,15 @@ static void ambiguity_and_size_are_bounded(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(masks_are_what_can_be_taken),      cmocka_unit_test(vocabularies_are_kept_apart),
-    cmocka_unit_test(rollback_and_copies_are_exact),    cmocka_unit_test(forced_bytes_stop_at_the_first_choice),
-    cmocka_unit_test(special_tokens_are_never_content), cmocka_unit_test(threads_share_a_grammar),
-    cmocka_unit_test(deep_input_is_refused_or_taken),   cmocka_unit_test(long_chains_are_linear),
+    cmocka_unit_test(masks_are_what_can_be_taken),
+    cmocka_unit_test(vocabularies_are_kept_apart),
+    cmocka_unit_test(rollback_and_copies_are_exact),
+    cmocka_unit_test(forced_bytes_stop_at_the_first_choice),
+    cmocka_unit_test(special_tokens_are_never_content),
+    cmocka_unit_test(control_tokens_are_allowed_where_they_are_asked_for),
+    cmocka_unit_test(threads_share_a_grammar),
+    cmocka_unit_test(deep_input_is_refused_or_taken),
+    cmocka_unit_test(long_chains_are_linear),
     cmocka_unit_test(ambiguity_and_size_are_bounded),
 };
 

@@ -181,6 +181,13 @@ tn_expr tn_any_char(tn_exprs *x, tn_spelling spelling) {
   return tn_chars_expr(x, &(tn_chars){&all, 1, 1}, spelling);
 }
 
+tn_expr tn_text_without(tn_exprs *x, const char *literal, size_t size) {
+  tn_expr any = tn_expr_repeat(x, tn_any_char(x, TN_SPELL_UTF8), 0, TN_EXPR_MANY);
+  tn_expr bytes = tn_expr_repeat(x, tn_expr_range(x, 0, 255), 0, TN_EXPR_MANY);
+  if (!size) return any;
+  return tn_expr_and(x, any, tn_expr_not(x, tn_expr_concat3(x, bytes, tn_expr_literal(x, literal, size), bytes)));
+}
+
 tn_expr tn_one_char(tn_exprs *x, uint32_t c, tn_spelling spelling) {
   tn_char_range one = {c, c};
   return tn_chars_expr(x, &(tn_chars){&one, 1, 1}, spelling);

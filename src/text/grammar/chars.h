@@ -31,6 +31,8 @@ bool tn_chars_negate(tn_chars *set);
 tn_expr tn_chars_expr(tn_exprs *x, tn_chars *set, tn_spelling spelling);
 /* Any character at all, and one character. */
 tn_expr tn_any_char(tn_exprs *x, tn_spelling spelling);
+/* Any text in which `literal` (which may be empty: then any text at all) doesn't occur. */
+tn_expr tn_text_without(tn_exprs *x, const char *literal, size_t size);
 tn_expr tn_one_char(tn_exprs *x, uint32_t c, tn_spelling spelling);
 /* A text's expression; the text is UTF-8 (bytes that aren't are TN_E_INVALID in x->status). */
 tn_expr tn_spelled_text(tn_exprs *x, const char *text, size_t size, tn_spelling spelling);

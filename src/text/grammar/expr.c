@@ -252,6 +252,11 @@ tn_expr tn_expr_text(tn_exprs *x, const char *text) {
   return tn_expr_literal(x, text, strlen(text));
 }
 
+tn_expr tn_expr_control(tn_exprs *x, const char *bytes, size_t size) {
+  tn_expr mark = tn_expr_range(x, (uint8_t)TN_CONTROL_MARK, (uint8_t)TN_CONTROL_MARK);
+  return tn_expr_concat3(x, mark, tn_expr_literal(x, bytes, size), mark);
+}
+
 /* ---- concat ---- */
 
 tn_expr tn_expr_concat(tn_exprs *x, tn_expr a, tn_expr b) {

@@ -117,6 +117,9 @@ tn_expr tn_expr_bytes(tn_exprs *x, const tn_byte_set *set);
 tn_expr tn_expr_range(tn_exprs *x, uint8_t first, uint8_t last);
 tn_expr tn_expr_literal(tn_exprs *x, const char *bytes, size_t size);
 tn_expr tn_expr_text(tn_exprs *x, const char *text); /* zero-terminated */
+/* The control token that is spelled so; it isn't text, and no text is it (vocab.h). */
+#define TN_CONTROL_MARK ((char)0xFF)
+tn_expr tn_expr_control(tn_exprs *x, const char *bytes, size_t size);
 tn_expr tn_expr_concat(tn_exprs *x, tn_expr a, tn_expr b);
 tn_expr tn_expr_concat3(tn_exprs *x, tn_expr a, tn_expr b, tn_expr c);
 tn_expr tn_expr_alt(tn_exprs *x, tn_expr a, tn_expr b);

@@ -148,9 +148,12 @@ tn_status tn_grammar_from_regex(tn_grammar **grammar, const char *pattern, size_
 tn_status tn_grammar_from_choices(tn_grammar **grammar, const tn_grammar_text *choices, size_t count, tn_error *error) {
   *grammar = NULL;
   size_t total = 0;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     if (!tn_add_size(total, choices[i].size, &total) || total > MAX_CHOICES_BYTES)
       return tn_fail(error, TN_E_LIMIT, "choices of more than %zu bytes together", MAX_CHOICES_BYTES);
+    if (tn_utf8_valid_prefix(choices[i].bytes, choices[i].size) < choices[i].size)
+      return tn_fail(error, TN_E_INVALID, "choice %zu isn't UTF-8", i);
+  }
   tn_grammar *g = new_grammar(error);
   if (!g) return TN_E_MEMORY;
   size_t base = g->exprs.scratch_count;
@@ -160,28 +163,25 @@ tn_status tn_grammar_from_choices(tn_grammar **grammar, const tn_grammar_text *c
   return finish_grammar(grammar, g, status, error);
 }
 
-static tn_expr any_text(tn_exprs *x) {
-  return tn_expr_repeat(x, tn_expr_range(x, 0, 255), 0, TN_EXPR_MANY);
-}
-
 static tn_expr part_expr(tn_exprs *x, const tn_grammar_part *part, tn_status *status, tn_error *error) {
+  const char *bytes = part->text.bytes;
+  const size_t size = part->text.size, base = x->scratch_count;
+  tn_expr e = TN_EXPR_NOTHING;
   uint32_t rule = 0;
-  size_t base = x->scratch_count;
   switch (part->kind) {
-    case TN_GRAMMAR_LITERAL: return tn_expr_literal(x, part->text.bytes, part->text.size);
+    case TN_GRAMMAR_LITERAL: return tn_expr_literal(x, bytes, size);
+    case TN_GRAMMAR_CONTROL: return tn_expr_control(x, bytes, size);
+    case TN_GRAMMAR_PATTERN: *status = tn_regex_expr(x, bytes, size, false, TN_SPELL_UTF8, &e, error); return e;
     case TN_GRAMMAR_SCHEMA:
-      *status = tn_schema_add(x, part->text.bytes, part->text.size, &rule, error);
+      *status = tn_schema_add(x, bytes, size, part->notation, &rule, error);
       return *status == TN_OK ? tn_expr_call(x, rule) : TN_EXPR_NOTHING;
     case TN_GRAMMAR_CHOICES:
       for (size_t i = 0; i < part->choice_count; i++)
         tn_exprs_scratch(x, tn_expr_literal(x, part->choices[i].bytes, part->choices[i].size));
       return tn_expr_combine(x, TN_EXPR_IS_ALT, base);
-    case TN_GRAMMAR_WITHOUT: {
-      tn_expr literal = tn_expr_literal(x, part->text.bytes, part->text.size);
-      return tn_expr_not(x, tn_expr_concat3(x, any_text(x), literal, any_text(x)));
-    }
+    case TN_GRAMMAR_WITHOUT: return tn_text_without(x, bytes, size);
   }
-  return TN_EXPR_NOTHING;
+  return e;
 }
 
 static tn_expr sequence_expr(tn_exprs *x, const tn_grammar_sequence *sequence, tn_status *status, tn_error *error) {
@@ -196,19 +196,20 @@ static tn_expr sequence_expr(tn_exprs *x, const tn_grammar_sequence *sequence, t
   return all;
 }
 
-tn_status tn_grammar_from_sequences(tn_grammar **grammar, const tn_grammar_sequence *sequences, size_t count,
-                                    const char *between, tn_error *error) {
+tn_status tn_grammar_from_list(tn_grammar **grammar, const tn_grammar_list *list, tn_error *error) {
   *grammar = NULL;
   tn_grammar *g = new_grammar(error);
   if (!g) return TN_E_MEMORY;
   tn_exprs *x = &g->exprs;
   tn_status status = TN_OK;
   size_t base = x->scratch_count;
-  for (size_t i = 0; i < count && status == TN_OK; i++)
-    tn_exprs_scratch(x, sequence_expr(x, &sequences[i], &status, error));
-  tn_expr one = tn_expr_combine(x, TN_EXPR_IS_ALT, base), body = one;
-  if (between) /* one (between one)* */
-    body = tn_expr_concat(x, one, tn_expr_repeat(x, tn_expr_concat(x, tn_expr_text(x, between), one), 0, TN_EXPR_MANY));
+  for (size_t i = 0; i < list->count && status == TN_OK; i++)
+    tn_exprs_scratch(x, sequence_expr(x, &list->choices[i], &status, error));
+  tn_expr one = tn_expr_combine(x, TN_EXPR_IS_ALT, base), more = TN_EXPR_EMPTY;
+  if (list->repeats) /* one (between one)* */
+    more = tn_expr_repeat(x, tn_expr_concat(x, sequence_expr(x, &list->between, &status, error), one), 0, TN_EXPR_MANY);
+  tn_expr body = tn_expr_concat3(x, one, more, sequence_expr(x, &list->after, &status, error));
+  body = tn_expr_concat(x, sequence_expr(x, &list->before, &status, error), body);
   if (status == TN_OK) status = root_of(g, body, error);
   return finish_grammar(grammar, g, status, error);
 }
@@ -321,7 +322,7 @@ tn_status tn_grammar_accept_token(tn_grammar_matcher *matcher, const tn_grammar_
     return note(matcher, TN_STATE_DEAD, error);
   }
   uint32_t first = vocab->first[token], size = vocab->first[token + 1] - first;
-  if (vocab->special[token] || !size) return tn_fail(error, TN_E_INVALID, "token %u has no bytes of text", token);
+  if (!size) return tn_fail(error, TN_E_INVALID, "token %u has no bytes of text", token);
   return tn_grammar_accept_bytes(matcher, vocab->bytes + first, size, NULL, error);
 }
 
@@ -375,7 +376,7 @@ static int only_byte(tn_automaton *a, uint32_t state, uint32_t *next) {
   for (int byte = 0; byte < 256; byte++) {
     uint32_t to = tn_automaton_step(a, state, (uint8_t)byte);
     if (to == TN_STATE_DEAD) continue;
-    if (only >= 0) return -1;
+    if (only >= 0 || (char)byte == TN_CONTROL_MARK) return -1;
     only = byte;
     *next = to;
   }

@@ -26,7 +26,7 @@ typedef struct tn_grammar_matcher tn_grammar_matcher;
 typedef struct tn_grammar_token {
   const char *bytes;
   uint32_t size;
-  bool special; /* a control token: content never allows it, whatever its bytes are */
+  bool special; /* a control token: text never allows it, whatever its bytes are; its bytes are its name */
 } tn_grammar_token;
 
 /* A text that is a plain piece of bytes (need not be zero-terminated). */
@@ -48,16 +48,26 @@ tn_status tn_grammar_from_gbnf(tn_grammar **grammar, const char *text, size_t si
 /* Texts that match the whole of an ECMA-262 style expression (without back references and look-behind). */
 tn_status tn_grammar_from_regex(tn_grammar **grammar, const char *pattern, size_t size, tn_error *error);
 
-/* Exactly one of `count` > 0 texts. */
+/* Exactly one of `count` > 0 texts, in UTF-8. */
 tn_status tn_grammar_from_choices(tn_grammar **grammar, const tn_grammar_text *choices, size_t count, tn_error *error);
 
 /* Texts put together of parts. */
 typedef enum tn_grammar_part_kind {
   TN_GRAMMAR_LITERAL, /* `text` itself */
-  TN_GRAMMAR_SCHEMA,  /* JSON valid under the schema `text` */
+  TN_GRAMMAR_CONTROL, /* the control token with the name `text` */
+  TN_GRAMMAR_PATTERN, /* what matches, whole, the regular expression `text` */
+  TN_GRAMMAR_SCHEMA,  /* a value valid under the schema `text` */
   TN_GRAMMAR_CHOICES, /* one of `choices` */
-  TN_GRAMMAR_WITHOUT  /* anything in which `text` doesn't occur */
+  TN_GRAMMAR_WITHOUT  /* any text in which `text` doesn't occur */
 } tn_grammar_part_kind;
+
+/* How the values of a schema are written where that isn't JSON: strings as they are, without escapes. */
+typedef struct tn_grammar_notation {
+  tn_grammar_text quote; /* around strings; may be empty */
+  bool quote_is_control; /* it is a control token */
+  tn_grammar_text end;   /* what strings can't contain; may be empty */
+  bool bare_keys;        /* keys stand without quotes as long as they are words, and no blanks between anything */
+} tn_grammar_notation;
 
 typedef struct tn_grammar_part {
   tn_grammar_part_kind kind;
@@ -65,6 +75,7 @@ typedef struct tn_grammar_part {
   const tn_grammar_text *choices;
   size_t choice_count;
   uint32_t group; /* 0: always there. Neighbours of one other number are there together or not at all */
+  const tn_grammar_notation *notation; /* of a schema; NULL: JSON */
 } tn_grammar_part;
 
 typedef struct tn_grammar_sequence {
@@ -72,9 +83,15 @@ typedef struct tn_grammar_sequence {
   size_t count;
 } tn_grammar_sequence;
 
-/* One of `count` > 0 sequences; with `between` (not NULL) any number of them, with that text between each two. */
-tn_status tn_grammar_from_sequences(tn_grammar **grammar, const tn_grammar_sequence *sequences, size_t count,
-                                    const char *between, tn_error *error);
+/* `before`, then one of `count` > 0 choices, then `after`. When it `repeats`, any number of choices with `between`
+ * between each two. */
+typedef struct tn_grammar_list {
+  tn_grammar_sequence before, between, after;
+  const tn_grammar_sequence *choices;
+  size_t count;
+  bool repeats;
+} tn_grammar_list;
+tn_status tn_grammar_from_list(tn_grammar **grammar, const tn_grammar_list *list, tn_error *error);
 
 /* Gives up the caller's reference. NULL is fine. */
 void tn_grammar_release(tn_grammar *grammar);
@@ -104,7 +121,7 @@ void tn_grammar_matcher_destroy(tn_grammar_matcher *matcher);
 tn_status tn_grammar_accept_bytes(tn_grammar_matcher *matcher, const char *bytes, size_t size, size_t *accepted,
                                   tn_error *error);
 /* Takes a token's bytes as one entry; a token that ends the generation is taken where the grammar may end, and then
- * nothing more may follow. Special tokens: TN_E_INVALID. */
+ * nothing more may follow. Special tokens are taken where the grammar speaks of them. */
 tn_status tn_grammar_accept_token(tn_grammar_matcher *matcher, const tn_grammar_vocab *vocab, uint32_t token,
                                   tn_error *error);
 /* Takes back the last `entries` accepted (at most as many as there are). */
@@ -121,7 +138,7 @@ tn_status tn_grammar_mask(tn_grammar_matcher *matcher, tn_grammar_vocab *vocab, 
 /* The only token that may come next: true and *token set, false when there are several, none, or an error. */
 bool tn_grammar_forced(tn_grammar_matcher *matcher, tn_grammar_vocab *vocab, uint32_t *token);
 /* The bytes that must come next whatever is chosen: writes at most `capacity` of them, returns how many. Stops where
- * two bytes are possible or the text may end. */
+ * two bytes are possible, a control token comes, or the text may end. */
 size_t tn_grammar_forced_bytes(tn_grammar_matcher *matcher, char *bytes, size_t capacity);
 
 #endif

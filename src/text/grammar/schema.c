@@ -260,9 +260,15 @@ static const char *name_of_rule(const void *context, uint32_t rule) {
 static tn_status compile_document(tn_schema *s, uint32_t *root) {
   tn_exprs *x = s->x;
   tn_schema_set set = {0};
-  tn_expr blank = tn_expr_optional(x, tn_expr_text(x, " "));
+  const tn_grammar_notation *n = s->notation;
+  tn_expr blank = n && n->bare_keys ? TN_EXPR_EMPTY : tn_expr_optional(x, tn_expr_text(x, " "));
   s->comma = tn_expr_concat(x, tn_expr_text(x, ","), blank);
   s->colon = tn_expr_concat(x, tn_expr_text(x, ":"), blank);
+  s->quote = tn_expr_text(x, "\"");
+  if (n && n->quote_is_control)
+    s->quote = tn_expr_control(x, n->quote.bytes, n->quote.size);
+  else if (n)
+    s->quote = tn_expr_literal(x, n->quote.bytes, n->quote.size);
   tn_schema_set_add(s, &set, s->root, UINT32_MAX, NULL, NULL);
   if (set.never) tn_schema_fail(s, TN_E_INVALID, UINT32_MAX, "nothing satisfies it: it is false");
   if (s->status == TN_OK) tn_schema_value(s, &set);
@@ -281,8 +287,10 @@ static tn_status compile_document(tn_schema *s, uint32_t *root) {
   return s->status;
 }
 
-static tn_status add_schema(tn_exprs *x, const char *text, size_t size, bool is_all, uint32_t *root, tn_error *error) {
-  tn_schema s = {.x = x, .error = error, .free_string = UINT32_MAX};
+static tn_status add_schema(tn_exprs *x, const char *text, size_t size, const tn_grammar_notation *notation,
+                            bool is_all, uint32_t *root, tn_error *error) {
+  tn_schema s = {.x = x, .error = error, .free_string = UINT32_MAX, .notation = notation};
+  s.spelling = notation ? TN_SPELL_UTF8 : TN_SPELL_JSON;
   json_error_t problem;
   if (size > MAX_TEXT) return tn_fail(error, TN_E_LIMIT, "a schema of %zu bytes; %zu are allowed", size, MAX_TEXT);
   if (nests_too_deeply(text, size))
@@ -299,9 +307,10 @@ static tn_status add_schema(tn_exprs *x, const char *text, size_t size, bool is_
 }
 
 tn_status tn_schema_rules(tn_exprs *x, const char *text, size_t size, uint32_t *root, tn_error *error) {
-  return add_schema(x, text, size, true, root, error);
+  return add_schema(x, text, size, NULL, true, root, error);
 }
 
-tn_status tn_schema_add(tn_exprs *x, const char *text, size_t size, uint32_t *root, tn_error *error) {
-  return add_schema(x, text, size, false, root, error);
+tn_status tn_schema_add(tn_exprs *x, const char *text, size_t size, const tn_grammar_notation *notation, uint32_t *root,
+                        tn_error *error) {
+  return add_schema(x, text, size, notation, false, root, error);
 }

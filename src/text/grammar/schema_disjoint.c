@@ -104,7 +104,7 @@ static bool value_excluded(tn_schema *s, const tn_schema_set *set, const json_t 
   if (!json_is_string(value)) return false;
   bool unused;
   tn_expr inside = tn_schema_string_inside(s, set, &unused);
-  tn_expr text = tn_spelled_text(s->x, json_string_value(value), json_string_length(value), TN_SPELL_JSON);
+  tn_expr text = tn_spelled_text(s->x, json_string_value(value), json_string_length(value), s->spelling);
   return tn_expr_is_barren(s->x, tn_expr_and(s->x, inside, text));
 }
 

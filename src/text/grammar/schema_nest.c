@@ -92,9 +92,9 @@ tn_expr tn_schema_array(tn_schema *s, const tn_schema_set *set) {
 /* ---- which properties there are ---- */
 
 static bool pattern_matches(tn_schema *s, uint32_t member, const char *pattern, const char *name, bool *matches) {
-  tn_expr p, spelled = tn_spelled_text(s->x, name, strlen(name), TN_SPELL_JSON);
+  tn_expr p, spelled = tn_spelled_text(s->x, name, strlen(name), s->spelling);
   tn_error error = {0};
-  tn_status status = tn_regex_expr(s->x, pattern, strlen(pattern), true, TN_SPELL_JSON, &p, &error);
+  tn_status status = tn_regex_expr(s->x, pattern, strlen(pattern), true, s->spelling, &p, &error);
   if (status != TN_OK)
     return tn_schema_fail(s, status, member >> MEMBER_BITS, "\"patternProperties\" \"%.60s\": %s", pattern,
                           error.message);
@@ -202,7 +202,7 @@ static tn_expr allowed_keys(tn_schema *s, const tn_schema_set *keys, uint32_t pl
   if (!constants) return inside;
   json_array_foreach(constants, index, name) {
     if (json_is_string(name))
-      tn_exprs_scratch(x, tn_spelled_text(x, json_string_value(name), json_string_length(name), TN_SPELL_JSON));
+      tn_exprs_scratch(x, tn_spelled_text(x, json_string_value(name), json_string_length(name), s->spelling));
   }
   json_decref(constants);
   return tn_expr_and(x, inside, tn_expr_combine(x, TN_EXPR_IS_ALT, base));
@@ -211,7 +211,8 @@ static tn_expr allowed_keys(tn_schema *s, const tn_schema_set *keys, uint32_t pl
 /* What propertyNames of the members says about keys, as the inside of a string. */
 static tn_expr key_shape(tn_schema *s, const tn_schema_set *set) {
   tn_exprs *x = s->x;
-  tn_expr shape = tn_expr_repeat(x, tn_any_char(x, TN_SPELL_JSON), 0, TN_EXPR_MANY);
+  bool constrained;
+  tn_expr shape = tn_schema_string_inside(s, &(tn_schema_set){0}, &constrained);
   for (size_t i = 0; i < set->count && s->status == TN_OK; i++) {
     const json_t *names = tn_schema_keyword(s, set->members[i], "propertyNames");
     uint32_t place = set->members[i] >> MEMBER_BITS;
@@ -270,16 +271,16 @@ static tn_expr other_property(tn_schema *s, const tn_schema_set *set, const json
   tn_exprs *x = s->x;
   json_t *patterns = all_patterns(s, set), *value_json;
   const char *name;
-  tn_expr shapes[MAX_PATTERNS] = {0}, result = TN_EXPR_NOTHING, mark = tn_expr_text(x, "\"");
+  tn_expr shapes[MAX_PATTERNS] = {0}, result = TN_EXPR_NOTHING;
   size_t count = json_object_size(patterns), base = x->scratch_count, k = 0;
   json_object_foreach((json_t *)(uintptr_t)names, name, value_json)
-      tn_exprs_scratch(x, tn_spelled_text(x, name, strlen(name), TN_SPELL_JSON));
+      tn_exprs_scratch(x, tn_spelled_text(x, name, strlen(name), s->spelling));
   tn_expr named = tn_expr_combine(x, TN_EXPR_IS_ALT, base);
   if (named != TN_EXPR_NOTHING) keys = tn_expr_and(x, keys, tn_expr_not(x, named));
   json_object_foreach(patterns, name, value_json) {
     tn_error error = {0};
     if (s->status != TN_OK) break;
-    tn_status status = tn_regex_expr(x, name, strlen(name), true, TN_SPELL_JSON, &shapes[k++], &error);
+    tn_status status = tn_regex_expr(x, name, strlen(name), true, s->spelling, &shapes[k++], &error);
     if (status != TN_OK)
       tn_schema_fail(s, status, set->members[0] >> MEMBER_BITS, "\"patternProperties\" \"%.60s\": %s", name,
                      error.message);
@@ -293,7 +294,7 @@ static tn_expr other_property(tn_schema *s, const tn_schema_set *set, const json
       tn_schema_set_finish(&value);
       continue;
     }
-    tn_expr one = tn_expr_concat3(x, tn_expr_concat3(x, mark, key, mark), s->colon, tn_schema_value(s, &value));
+    tn_expr one = tn_expr_concat3(x, tn_expr_concat3(x, s->quote, key, s->quote), s->colon, tn_schema_value(s, &value));
     result = tn_expr_alt(x, result, one);
   }
   json_decref(patterns);
@@ -321,7 +322,7 @@ static bool collect(tn_schema *s, const tn_schema_set *set, const json_t *names,
   json_object_foreach((json_t *)(uintptr_t)names, name, unused) {
     tn_schema_set value = {0};
     bool required = tn_schema_is_required(s, set, name);
-    tn_expr spelled = tn_spelled_text(s->x, name, strlen(name), TN_SPELL_JSON);
+    tn_expr spelled = tn_spelled_text(s->x, name, strlen(name), s->spelling);
     bool may = tn_schema_property_set(s, set, name, &value) && !value.never &&
                !tn_expr_is_barren(s->x, tn_expr_and(s->x, keys, spelled));
     if (!may) {
@@ -329,7 +330,7 @@ static bool collect(tn_schema *s, const tn_schema_set *set, const json_t *names,
       if (required || s->status != TN_OK) return false;
       continue;
     }
-    tn_expr quoted = tn_schema_quoted(s, name, strlen(name));
+    tn_expr quoted = tn_schema_key(s, name, strlen(name));
     o->properties[o->count++] =
         (property){tn_expr_concat3(s->x, quoted, s->colon, tn_schema_value(s, &value)), required};
   }

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include "text/grammar/chars.h"
+#include "text/grammar/grammar.h"
 
 /* A place in the document that is used as a schema. */
 typedef struct tn_schema_place {
@@ -55,7 +56,9 @@ typedef struct tn_schema {
   uint32_t *rule_table;
   size_t rule_slots;
   uint32_t free_string; /* rule of a string without constraints, UINT32_MAX before its first use */
-  tn_expr comma, colon;
+  tn_expr comma, colon, quote;
+  const tn_grammar_notation *notation; /* NULL: JSON */
+  tn_spelling spelling;                /* of the inside of strings */
   tn_status status;
   tn_error *error;
 } tn_schema;
@@ -92,13 +95,14 @@ unsigned tn_schema_kinds(tn_schema *s, const tn_schema_set *set);
 
 /* ---- schema_text.c: strings and constants ---- */
 
-/* A JSON string (with its quotes) for the members. */
+/* A string (with its quotes) for the members. */
 tn_expr tn_schema_string(tn_schema *s, const tn_schema_set *set);
-/* What stands between the quotes, every character in its one spelling; *constrained tells whether anything limits it.
+/* What stands between the quotes, every character in one spelling; *constrained tells whether anything limits it.
  */
 tn_expr tn_schema_string_inside(tn_schema *s, const tn_schema_set *set, bool *constrained);
-/* The key `name` in its quotes. */
-tn_expr tn_schema_quoted(tn_schema *s, const char *name, size_t size);
+/* The string in its quotes, and the key `name` in its own. */
+tn_expr tn_schema_quoted(tn_schema *s, const char *text, size_t size);
+tn_expr tn_schema_key(tn_schema *s, const char *name, size_t size);
 /* The values of const and enum, intersected over the members: a new array, or NULL when there are none of these
  * keywords (or after a failure). */
 json_t *tn_schema_constants(tn_schema *s, const tn_schema_set *set);

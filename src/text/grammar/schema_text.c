@@ -11,6 +11,7 @@
  * half: alone it is no character and many parsers refuse it. */
 static tn_expr loose_char(tn_schema *s) {
   tn_exprs *x = s->x;
+  if (s->notation) return tn_any_char(x, TN_SPELL_UTF8);
   tn_char_range plain[] = {{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, TN_CHAR_LAST}};
   tn_chars set = {plain, TN_COUNT(plain), TN_COUNT(plain)};
   tn_expr result = tn_chars_expr(x, &set, TN_SPELL_UTF8), escape = TN_EXPR_NOTHING;
@@ -21,20 +22,31 @@ static tn_expr loose_char(tn_schema *s) {
   return tn_expr_alt(x, result, escape);
 }
 
-static tn_expr quote(tn_exprs *x, tn_expr inside) {
-  tn_expr mark = tn_expr_text(x, "\"");
-  return tn_expr_concat3(x, mark, inside, mark);
+static tn_expr quote(tn_schema *s, tn_expr inside) {
+  return tn_expr_concat3(s->x, s->quote, inside, s->quote);
 }
 
-tn_expr tn_schema_quoted(tn_schema *s, const char *name, size_t size) {
-  return quote(s->x, tn_spelled_text(s->x, name, size, TN_SPELL_JSON));
+/* Strings that are written as they are can't contain everything. */
+static tn_expr within_notation(tn_schema *s, tn_expr inside) {
+  const tn_grammar_notation *n = s->notation;
+  return n && n->end.size ? tn_expr_and(s->x, inside, tn_text_without(s->x, n->end.bytes, n->end.size)) : inside;
+}
+
+tn_expr tn_schema_quoted(tn_schema *s, const char *text, size_t size) {
+  return quote(s, within_notation(s, tn_spelled_text(s->x, text, size, s->spelling)));
+}
+
+tn_expr tn_schema_key(tn_schema *s, const char *name, size_t size) {
+  bool is_bare = s->notation && s->notation->bare_keys && size;
+  for (size_t i = 0; is_bare && i < size; i++) is_bare = (unsigned char)name[i] > ' ' && !strchr("{}[]<>,:\"", name[i]);
+  return is_bare ? tn_expr_literal(s->x, name, size) : tn_schema_quoted(s, name, size);
 }
 
 static tn_expr pattern_expr(tn_schema *s, uint32_t member, const char *keyword, const char *pattern, size_t size,
                             bool search) {
   tn_expr e = TN_EXPR_NOTHING;
   tn_error error = {0};
-  tn_status status = tn_regex_expr(s->x, pattern, size, search, TN_SPELL_JSON, &e, &error);
+  tn_status status = tn_regex_expr(s->x, pattern, size, search, s->spelling, &e, &error);
   if (status != TN_OK)
     tn_schema_fail(s, status, member >> MEMBER_BITS, "\"%s\" \"%.60s\": %s", keyword, pattern, error.message);
   return e;
@@ -87,11 +99,11 @@ tn_expr tn_schema_string_inside(tn_schema *s, const tn_schema_set *set, bool *co
   if (min > max) return *constrained = true, TN_EXPR_NOTHING;
   bool limited = min > 0 || max < TN_EXPR_MANY;
   if (limited || !*constrained) {
-    tn_expr length = tn_expr_repeat(x, tn_any_char(x, TN_SPELL_JSON), min, max);
+    tn_expr length = tn_expr_repeat(x, tn_any_char(x, s->spelling), min, max);
     all = *constrained ? tn_expr_and(x, all, length) : length;
   }
   *constrained = *constrained || limited;
-  return all;
+  return within_notation(s, all);
 }
 
 /* The one rule that all strings without constraints share, so that their masks are shared too. */
@@ -99,7 +111,8 @@ static tn_expr free_string(tn_schema *s) {
   if (s->free_string == UINT32_MAX) {
     s->free_string = tn_rule_add(s->x);
     if (s->free_string == UINT32_MAX) return TN_EXPR_NOTHING;
-    s->x->rules[s->free_string].body = quote(s->x, tn_expr_repeat(s->x, loose_char(s), 0, TN_EXPR_MANY));
+    s->x->rules[s->free_string].body =
+        quote(s, within_notation(s, tn_expr_repeat(s->x, loose_char(s), 0, TN_EXPR_MANY)));
   }
   return tn_expr_call(s->x, s->free_string);
 }
@@ -110,9 +123,9 @@ tn_expr tn_schema_string(tn_schema *s, const tn_schema_set *set) {
   uint32_t min, max;
   if (!lengths(s, set, &min, &max) || !shapes(s, set, &all, &shaped) || min > max) return TN_EXPR_NOTHING;
   if (!shaped && !min && max == TN_EXPR_MANY) return free_string(s);
-  if (!shaped) return quote(s->x, tn_expr_repeat(s->x, loose_char(s), min, max));
+  if (!shaped) return quote(s, within_notation(s, tn_expr_repeat(s->x, loose_char(s), min, max)));
   bool constrained;
-  return quote(s->x, tn_schema_string_inside(s, set, &constrained));
+  return quote(s, tn_schema_string_inside(s, set, &constrained));
 }
 
 /* ---- constants ---- */
@@ -179,8 +192,7 @@ static tn_expr constant_text(tn_schema *s, const json_t *value) {
   }
   json_object_foreach((json_t *)(uintptr_t)value, key, item) {
     if (e != TN_EXPR_EMPTY) e = tn_expr_concat(x, e, s->comma);
-    e = tn_expr_concat(x, e,
-                       tn_expr_concat3(x, tn_schema_quoted(s, key, strlen(key)), s->colon, constant_text(s, item)));
+    e = tn_expr_concat(x, e, tn_expr_concat3(x, tn_schema_key(s, key, strlen(key)), s->colon, constant_text(s, item)));
   }
   bool is_array = json_is_array(value);
   return tn_expr_concat3(x, tn_expr_text(x, is_array ? "[" : "{"), e, tn_expr_text(x, is_array ? "]" : "}"));
@@ -203,7 +215,7 @@ tn_expr tn_schema_constant_values(tn_schema *s, const tn_schema_set *set, const 
   tn_exprs *x = s->x;
   bool constrained = false, limited = tn_schema_number_limited(s, set);
   tn_expr inside = kinds & KIND_STRING ? tn_schema_string_inside(s, set, &constrained) : TN_EXPR_NOTHING;
-  tn_expr string = constrained ? quote(x, inside) : TN_EXPR_NOTHING;
+  tn_expr string = constrained ? quote(s, inside) : TN_EXPR_NOTHING;
   tn_expr number = limited ? tn_schema_number(s, set, !(kinds & KIND_FRACTION)) : TN_EXPR_NOTHING;
   size_t base = x->scratch_count;
   for (size_t i = 0; i < json_array_size(values) && s->status == TN_OK; i++) {

@@ -108,15 +108,23 @@ static bool describe_subtrees(tn_grammar_vocab *v) {
   return done;
 }
 
+/* Bytes of a token in the trie; none when nothing can allow it. */
+static uint32_t size_in_trie(const tn_grammar_token *token) {
+  if (!token->size || memchr(token->bytes, TN_CONTROL_MARK, token->size)) return 0;
+  if (!token->special) return token->size;
+  return token->size + 2 <= LONGEST_TOKEN ? token->size + 2 : 0;
+}
+
 static bool keep_bytes(tn_grammar_vocab *v, const tn_grammar_token *tokens, size_t total) {
   v->bytes = malloc(total ? total : 1);
   v->first = tn_calloc((size_t)v->count + 1, sizeof *v->first);
-  v->special = tn_calloc(v->count, 1);
-  if (!v->bytes || !v->first || !v->special) return false;
+  if (!v->bytes || !v->first) return false;
   for (uint32_t i = 0; i < v->count; i++) {
-    v->first[i + 1] = v->first[i] + tokens[i].size;
-    if (tokens[i].size) memcpy(v->bytes + v->first[i], tokens[i].bytes, tokens[i].size);
-    v->special[i] = tokens[i].special;
+    char *to = v->bytes + v->first[i];
+    uint32_t size = size_in_trie(&tokens[i]), mark = tokens[i].special;
+    if (size && mark) to[0] = to[size - 1] = TN_CONTROL_MARK;
+    if (size) memcpy(to + mark, tokens[i].bytes, tokens[i].size);
+    v->first[i + 1] = v->first[i] + size;
   }
   return true;
 }
@@ -127,7 +135,7 @@ static tn_status check_tokens(const tn_grammar_token *tokens, uint32_t count, co
   for (uint32_t i = 0; i < count; i++) {
     if (tokens[i].size > LONGEST_TOKEN && !tokens[i].special)
       return tn_fail(error, TN_E_LIMIT, "token %u has %u bytes; %d are allowed", i, tokens[i].size, LONGEST_TOKEN);
-    *total += tokens[i].size;
+    *total += size_in_trie(&tokens[i]);
   }
   if (*total > UINT32_MAX) return tn_fail(error, TN_E_LIMIT, "tokens of %zu bytes together", *total);
   for (uint32_t i = 0; i < end_count; i++)
@@ -146,14 +154,15 @@ static bool find_string_tokens(tn_grammar_vocab *v) {
 static bool build(tn_grammar_vocab *v, const tn_grammar_token *tokens, const uint32_t *ends, size_t total) {
   entry *entries = tn_calloc(v->count, sizeof *entries);
   size_t used = 0;
-  bool done = entries && keep_bytes(v, tokens, total);
+  v->ends = tn_calloc(v->end_count, sizeof *v->ends);
+  bool done = entries && v->ends && keep_bytes(v, tokens, total);
+  if (done && v->end_count) memcpy(v->ends, ends, v->end_count * sizeof *ends);
   for (uint32_t i = 0; done && i < v->count; i++)
-    if (tokens[i].size && !tokens[i].special) entries[used++] = (entry){v->bytes + v->first[i], tokens[i].size, i};
+    if (v->first[i + 1] > v->first[i] && !tn_grammar_vocab_is_end(v, i))
+      entries[used++] = (entry){v->bytes + v->first[i], v->first[i + 1] - v->first[i], i};
   if (done) qsort(entries, used, sizeof *entries, by_bytes);
   v->order = tn_calloc(used, sizeof *v->order);
-  v->ends = tn_calloc(v->end_count, sizeof *v->ends);
-  done = done && v->order && v->ends && lay_out(v, entries, used) && describe_subtrees(v) && find_string_tokens(v);
-  if (done && v->end_count) memcpy(v->ends, ends, v->end_count * sizeof *ends);
+  done = done && v->order && lay_out(v, entries, used) && describe_subtrees(v) && find_string_tokens(v);
   free(entries);
   return done;
 }
@@ -190,7 +199,6 @@ void tn_grammar_vocab_release(tn_grammar_vocab *vocab) {
   free(vocab->ends);
   free(vocab->bytes);
   free(vocab->first);
-  free(vocab->special);
   tn_char_tokens_finish(&vocab->strings);
   free(vocab);
 }

@@ -1,12 +1,16 @@
 /* The vocabulary as a trie in preorder: the walk over it is a scan through an array that skips refused subtrees.
  *
  * Tokens are sorted by their bytes, so those of a subtree lie together. Each node knows what its subtree's tokens are
- * made of; a state that takes any number of such characters takes the whole subtree unseen. */
+ * made of; a state that takes any number of such characters takes the whole subtree unseen.
+ *
+ * A control token is in the trie as its spelling between two bytes TN_CONTROL_MARK, which no text has: so only a part
+ * of a grammar that speaks of the token itself allows it, and nothing that is spelled does. */
 #ifndef TENON_TEXT_GRAMMAR_VOCAB_H
 #define TENON_TEXT_GRAMMAR_VOCAB_H
 
 #include <stdatomic.h>
 #include "text/grammar/char_tokens.h"
+#include "text/grammar/expr.h"
 #include "text/grammar/grammar.h"
 
 enum {
@@ -39,9 +43,8 @@ struct tn_grammar_vocab {
   uint32_t node_count, depth;
   uint32_t *order; /* ids of the tokens in the trie, sorted by bytes */
   uint32_t *ends, end_count;
-  char *bytes; /* of all tokens, by id: token i is bytes[first[i] .. first[i + 1]) */
+  char *bytes; /* of all tokens, by id: token i is bytes[first[i] .. first[i + 1]); none: it is never allowed */
   uint32_t *first;
-  uint8_t *special;       /* by id */
   tn_char_tokens strings; /* those that are nothing special inside a JSON string */
 };
 

@@ -1,4 +1,7 @@
-/* Grammars of calls: of answers that must be calls, and of what may follow once a call has begun. */
+/* Grammars of calls: of answers that must be calls, and of what may follow once a call has begun.
+ *
+ * Every syntax is the same list: words before, calls with words between them, words after (write_list). Markers that
+ * are control tokens in the vocabulary are asked for as such. */
 #include <jansson.h>
 #include <stdlib.h>
 #include "base/error.h"
@@ -6,8 +9,10 @@
 #include "text/tokenizer.h"
 #include "text/tools/parts.h"
 
-/* The parts of one call; their texts live in the arena. */
+/* The parts of all sequences, one behind the other; their texts live in the arena. */
 typedef struct builder {
+  const tn_tool_grammar_options *options;
+  tn_tool_syntax syntax;
   tn_arena arena;
   tn_grammar_part *parts;
   size_t count, capacity;
@@ -32,9 +37,24 @@ static bool add_literal(builder *b, const char *text, uint32_t group) {
   return add(b, TN_GRAMMAR_LITERAL, tn_text_of(text), group);
 }
 
-static bool add_schema(builder *b, const json_t *schema, uint32_t group) {
+static bool add_pattern(builder *b, const char *pattern, uint32_t group) {
+  return add(b, TN_GRAMMAR_PATTERN, tn_text_of(pattern), group);
+}
+
+static bool is_control(const builder *b, const char *mark) {
+  const tn_tokenizer *tokenizer = b->options->tokenizer;
+  int32_t id = tokenizer ? tn_tokenizer_find(tokenizer, tn_text_of(mark)) : -1;
+  return id >= 0 && tn_tokenizer_is_special(tokenizer, id);
+}
+
+static bool add_mark(builder *b, const char *mark, uint32_t group) {
+  return add(b, is_control(b, mark) ? TN_GRAMMAR_CONTROL : TN_GRAMMAR_LITERAL, tn_text_of(mark), group);
+}
+
+static bool add_schema(builder *b, const json_t *schema, const tn_grammar_notation *notation, uint32_t group) {
   char *text = json_dumps(schema, JSON_COMPACT);
   bool added = text ? add(b, TN_GRAMMAR_SCHEMA, tn_text_of(text), group) : fail_memory(b);
+  if (added) b->parts[b->count - 1].notation = notation;
   free(text);
   return added;
 }
@@ -57,16 +77,23 @@ static json_t *arguments_schema(const tn_tool_list *tools, size_t tool) {
   return schema;
 }
 
-/* ---- JSON ---- */
-
-static bool add_json_call(builder *b, const tn_tool_list *tools, size_t tool, const char *before, const char *key,
-                          const char *after) {
-  json_t *schema = arguments_schema(tools, tool);
-  bool added = schema ? add_literal(b, before, 0) && add_json_name(b, tn_tool_list_name(tools, tool)) &&
-                            add_literal(b, key, 0) && add_schema(b, schema, 0) && add_literal(b, after, 0)
-                      : fail_memory(b);
+static bool add_arguments(builder *b, size_t tool, const tn_grammar_notation *notation) {
+  json_t *schema = arguments_schema(b->options->tools, tool);
+  bool added = schema ? add_schema(b, schema, notation, 0) : fail_memory(b);
   json_decref(schema);
   return added;
+}
+
+static bool add_name(builder *b, size_t tool) {
+  return add(b, TN_GRAMMAR_LITERAL, tn_tool_list_name(b->options->tools, tool), 0);
+}
+
+/* {"name": NAME, KEY: ARGUMENTS}, with the blanks that models leave out or put in. */
+static bool add_json_call(builder *b, size_t tool, const char *key) {
+  return add_pattern(b, "\\{[ \\n]{0,4}\"name\": ?", 0) &&
+         add_json_name(b, tn_tool_list_name(b->options->tools, tool)) && add_pattern(b, ",[ \\n]{0,4}", 0) &&
+         add_json_name(b, tn_text_of(key)) && add_pattern(b, ": ?", 0) && add_arguments(b, tool, NULL) &&
+         add_pattern(b, "[ \\n]?\\}", 0);
 }
 
 /* ---- tags ---- */
@@ -92,46 +119,30 @@ static bool is_plain_text(const json_t *schema, unsigned depth) {
   return true;
 }
 
-static bool add_choices(builder *b, const json_t *values, uint32_t group) {
-  size_t count = json_array_size(values);
-  tn_grammar_text *choices = tn_arena_array(&b->arena, count, sizeof *choices);
-  if (!choices || !add(b, TN_GRAMMAR_CHOICES, TN_TEXT(""), group)) return fail_memory(b);
-  for (size_t i = 0; i < count; i++) {
-    const json_t *value = json_array_get(values, i);
-    choices[i] = (tn_grammar_text){json_string_value(value), json_string_length(value)};
-  }
-  b->parts[b->count - 1].choices = choices;
-  b->parts[b->count - 1].choice_count = count;
-  return true;
-}
-
-static bool are_texts(const json_t *values) {
-  for (size_t i = 0; i < json_array_size(values); i++)
-    if (!json_is_string(json_array_get(values, i))) return false;
-  return json_array_size(values) > 0;
-}
-
-/* A value that isn't a text stands as JSON; its schema brings the definitions along that it may refer to. */
-static bool add_json_value(builder *b, const json_t *parameters, const json_t *schema, uint32_t group) {
+/* A value's schema brings the definitions along that it may refer to. */
+static bool add_value_of(builder *b, const json_t *parameters, const json_t *schema,
+                         const tn_grammar_notation *notation, uint32_t group) {
   static const char *const definitions[] = {"$defs", "definitions"};
   json_t *copy = json_copy((json_t *)schema);
   for (size_t i = 0; copy && i < TN_COUNT(definitions); i++) {
     json_t *shared = json_object_get(parameters, definitions[i]);
     if (shared && json_is_object(copy)) json_object_set(copy, definitions[i], shared);
   }
-  bool added = copy ? add_schema(b, copy, group) : fail_memory(b);
+  bool added = copy ? add_schema(b, copy, notation, group) : fail_memory(b);
   json_decref(copy);
   return added;
 }
 
-static bool add_value(builder *b, const tn_tool_list *tools, size_t tool, const char *name, uint32_t group) {
+/* Texts stand as they are, anything else as JSON. */
+static bool add_value(builder *b, size_t tool, const char *name, uint32_t group) {
+  static const tn_grammar_notation as_it_is = {.end = {TN_END_OF_VALUE, sizeof TN_END_OF_VALUE - 1}};
+  const tn_tool_list *tools = b->options->tools;
   const json_t *parameters = tn_tool_list_parameters(tools, tool);
   const json_t *schema = json_object_get(json_object_get(parameters, "properties"), name);
-  const json_t *values = json_object_get(schema, "enum");
-  if (!(tn_tool_parameter_kinds(tools, tool, tn_text_of(name)) & TN_IS_STRING))
-    return add_json_value(b, parameters, schema, group);
-  if (are_texts(values)) return add_choices(b, values, group);
-  if (is_plain_text(schema, 0)) return add(b, TN_GRAMMAR_WITHOUT, TN_TEXT("</parameter>"), group);
+  unsigned kinds = tn_tool_parameter_kinds(tools, tool, tn_text_of(name));
+  if (!(kinds & TN_IS_STRING)) return add_value_of(b, parameters, schema, NULL, group);
+  if (kinds == TN_IS_STRING) return add_value_of(b, parameters, schema, &as_it_is, group);
+  if (is_plain_text(schema, 0)) return add(b, TN_GRAMMAR_WITHOUT, TN_TEXT(TN_END_OF_VALUE), group);
   b->status = tn_fail(b->error, TN_E_UNSUPPORTED,
                       "parameter \"%.60s\" of tool \"%.60s\": what its schema says of texts can't be enforced in this "
                       "model's syntax of calls",
@@ -148,88 +159,184 @@ static bool is_required(const json_t *parameters, const char *name) {
   return false;
 }
 
-static bool add_tagged_call(builder *b, const tn_tool_list *tools, size_t tool) {
-  const json_t *parameters = tn_tool_list_parameters(tools, tool);
+static bool add_tagged_call(builder *b, size_t tool) {
+  const json_t *parameters = tn_tool_list_parameters(b->options->tools, tool);
   uint32_t group = 0;
   const char *name;
   json_t *schema;
-  bool added = add_literal(b, "<function=", 0) && add(b, TN_GRAMMAR_LITERAL, tn_tool_list_name(tools, tool), 0) &&
-               add_literal(b, ">\n", 0);
+  bool added = add_literal(b, "<function=", 0) && add_name(b, tool) && add_literal(b, ">\n", 0);
   json_object_foreach(json_object_get(parameters, "properties"), name, schema) {
     uint32_t in = is_required(parameters, name) ? 0 : ++group;
     added = added && add_literal(b, "<parameter=", in) && add_literal(b, name, in) && add_literal(b, ">\n", in) &&
-            add_value(b, tools, tool, name, in) && add_literal(b, "\n</parameter>\n", in);
+            add_value(b, tool, name, in) && add_literal(b, "\n" TN_END_OF_VALUE "\n", in);
   }
-  return added && add_literal(b, "</function>\n</tool_call>", 0);
+  return added && add_literal(b, "</function>\n", 0);
 }
 
-/* ---- */
+/* ---- the syntaxes ---- */
 
-/* The first words of a call. Behind the marker, the newline that follows it may be missing. */
-static bool add_opening(builder *b, bool behind_marker) {
-  if (behind_marker) return add_literal(b, "\n", UINT32_MAX);
-  return add_literal(b, "<tool_call>\n", 0);
+static bool add_gemma_call(builder *b, size_t tool) {
+  static const char quote[] = "<|\"|>";
+  tn_grammar_notation *notation = tn_arena_array(&b->arena, 1, sizeof *notation);
+  if (!notation) return fail_memory(b);
+  *notation = (tn_grammar_notation){
+      .quote = {quote, sizeof quote - 1}, .quote_is_control = is_control(b, quote), .bare_keys = true};
+  if (!notation->quote_is_control) notation->end = notation->quote;
+  return add_literal(b, "call:", 0) && add_name(b, tool) && add_arguments(b, tool, notation);
 }
 
-static bool add_call(builder *b, const tn_tool_grammar_options *options, tn_tool_syntax syntax, size_t tool) {
-  const tn_tool_list *tools = options->tools;
-  switch (syntax) {
-    case TN_TOOLS_HERMES:
-      return add_opening(b, options->behind_marker) &&
-             add_json_call(b, tools, tool, "{\"name\": ", ", \"arguments\": ", "}\n</tool_call>");
-    case TN_TOOLS_TAGGED: return add_opening(b, options->behind_marker) && add_tagged_call(b, tools, tool);
-    case TN_TOOLS_LLAMA:
-      if (!options->behind_marker) return add_json_call(b, tools, tool, "{\"name\": ", ", \"parameters\": ", "}");
-      break;
-    default: break;
+static bool has_word(const builder *b, const char *word) {
+  return strstr(b->options->template_source, word) != NULL;
+}
+
+static bool add_mistral_call(builder *b, size_t tool) {
+  if (!has_word(b, "[ARGS]")) return add_json_call(b, tool, "arguments");
+  bool added = add_name(b, tool);
+  if (added && has_word(b, "[CALL_ID]")) added = add_mark(b, "[CALL_ID]", 1) && add_pattern(b, "[a-zA-Z0-9]{9}", 1);
+  return added && add_mark(b, "[ARGS]", 0) && add_arguments(b, tool, NULL);
+}
+
+static bool add_deepseek_call(builder *b, size_t tool) {
+  const bool is_fenced = has_word(b, "```json");
+  if (!add_mark(b, "<｜tool▁call▁begin｜>", 0)) return false;
+  if (!is_fenced)
+    return add_name(b, tool) && add_mark(b, "<｜tool▁sep｜>", 0) && add_arguments(b, tool, NULL) &&
+           add_mark(b, "<｜tool▁call▁end｜>", 0);
+  return add_literal(b, "function", 0) && add_mark(b, "<｜tool▁sep｜>", 0) && add_name(b, tool) &&
+         add_literal(b, "\n```json\n", 0) && add_arguments(b, tool, NULL) && add_literal(b, "\n```", 0) &&
+         add_mark(b, "<｜tool▁call▁end｜>", 0);
+}
+
+/* A message to a tool: its header has the recipient first or (variant 1) the channel. Behind the header the tool's name
+ * tells what may follow. */
+static bool add_channels_call(builder *b, size_t tool, size_t variant) {
+  if (b->options->behind_marker) return add_name(b, tool) && add_literal(b, "\n", 0) && add_arguments(b, tool, NULL);
+  bool added = variant
+                   ? add_mark(b, "<|channel|>", 0) && add_literal(b, "commentary to=functions.", 0) && add_name(b, tool)
+                   : add_literal(b, " to=functions.", 0) && add_name(b, tool) && add_mark(b, "<|channel|>", 0) &&
+                         add_literal(b, "commentary", 0);
+  return added && add_literal(b, " ", 0) && add_mark(b, "<|constrain|>", 1) && add_literal(b, "json", 0) &&
+         add_mark(b, "<|message|>", 0) && add_arguments(b, tool, NULL);
+}
+
+static size_t variants_of(const builder *b) {
+  return b->syntax == TN_TOOLS_CHANNELS && !b->options->behind_marker ? 2 : 1;
+}
+
+static bool add_call(builder *b, size_t tool, size_t variant) {
+  switch (b->syntax) {
+    case TN_TOOLS_HERMES: return add_json_call(b, tool, "arguments") && add_pattern(b, "\n?", 0);
+    case TN_TOOLS_TAGGED: return add_tagged_call(b, tool);
+    case TN_TOOLS_LLAMA: return add_json_call(b, tool, "parameters");
+    case TN_TOOLS_MISTRAL: return add_mistral_call(b, tool);
+    case TN_TOOLS_DEEPSEEK: return add_deepseek_call(b, tool);
+    case TN_TOOLS_CHANNELS: return add_channels_call(b, tool, variant);
+    case TN_TOOLS_GEMMA: return add_gemma_call(b, tool);
+    case TN_TOOLS_NONE: break;
   }
   b->status = tn_fail(b->error, TN_E_UNSUPPORTED, "there is no grammar for this model's syntax of calls");
   return false;
 }
 
-/* Grammars never allow control tokens. */
-static bool has_plain_markers(builder *b, const tn_tool_grammar_options *options) {
-  tn_marker markers[TN_MOST_MARKERS];
-  size_t count = options->tokenizer ? tn_markers_of(options->template_source, markers) : 0;
-  for (size_t i = 0; i < count; i++) {
-    if (markers[i].role != TN_MARK_CALL && markers[i].role != TN_MARK_CALL_END) continue;
-    if (tn_text_is(markers[i].text, "<|python_tag|>")) continue; /* calls need none */
-    int32_t id = tn_tokenizer_find(options->tokenizer, markers[i].text);
-    if (id < 0 || !tn_tokenizer_is_special(options->tokenizer, id)) continue;
-    b->status = tn_fail(b->error, TN_E_UNSUPPORTED,
-                        "calls of this model begin or end with control tokens, which a "
-                        "grammar can't allow");
-    return false;
+/* ---- what stands around calls ---- */
+
+static const char *opening_mark(const builder *b) {
+  switch (b->syntax) {
+    case TN_TOOLS_MISTRAL: return "[TOOL_CALLS]";
+    case TN_TOOLS_DEEPSEEK: return "<｜tool▁calls▁begin｜>";
+    case TN_TOOLS_GEMMA: return "<|tool_call>";
+    default: return "<tool_call>";
   }
-  return true;
 }
 
-static void add_calls(builder *b, const tn_tool_grammar_options *options, tn_grammar **grammar) {
-  const tn_tool_syntax syntax = tn_tool_syntax_of(options->template_source);
+/* Before the first call. Behind the marker, blanks that follow it may be missing, or be some others. */
+static bool add_before(builder *b) {
+  const bool behind = b->options->behind_marker;
+  switch (b->syntax) {
+    case TN_TOOLS_LLAMA: return !behind || add_pattern(b, "[ \\n]{0,4}", 0);
+    case TN_TOOLS_CHANNELS:
+      if (behind) return true;
+      return add_mark(b, "<|channel|>", 1) && add_literal(b, "analysis", 1) && add_mark(b, "<|message|>", 1) &&
+             add(b, TN_GRAMMAR_WITHOUT, TN_TEXT(""), 1) && add_mark(b, "<|end|>", 1) && add_mark(b, "<|start|>", 1) &&
+             add_literal(b, "assistant", 1);
+    case TN_TOOLS_MISTRAL:
+      return (behind || add_mark(b, opening_mark(b), 0)) && add_pattern(b, has_word(b, "[ARGS]") ? " ?" : " ?\\[", 0);
+    case TN_TOOLS_GEMMA:
+    case TN_TOOLS_DEEPSEEK: return behind || add_mark(b, opening_mark(b), 0);
+    default:
+      if (behind) return add_pattern(b, "[ \\n]{0,4}", 0);
+      return add_mark(b, opening_mark(b), 0) && add_pattern(b, "\n?", 0);
+  }
+}
+
+static bool add_between(builder *b) {
+  switch (b->syntax) {
+    case TN_TOOLS_MISTRAL: return has_word(b, "[ARGS]") ? add_mark(b, opening_mark(b), 0) : add_pattern(b, ", ?", 0);
+    case TN_TOOLS_DEEPSEEK: return add_pattern(b, "\n?", 0);
+    case TN_TOOLS_GEMMA: return add_mark(b, "<tool_call|>", 0) && add_mark(b, opening_mark(b), 0);
+    default:
+      return add_mark(b, "</tool_call>", 0) && add_pattern(b, "\n?", 0) && add_mark(b, opening_mark(b), 0) &&
+             add_pattern(b, "\n?", 0);
+  }
+}
+
+static bool add_after(builder *b) {
+  switch (b->syntax) {
+    case TN_TOOLS_LLAMA:
+    case TN_TOOLS_CHANNELS: return true;
+    case TN_TOOLS_MISTRAL: return has_word(b, "[ARGS]") || add_literal(b, "]", 0);
+    case TN_TOOLS_DEEPSEEK: return add_mark(b, "<｜tool▁calls▁end｜>", 0);
+    case TN_TOOLS_GEMMA: return add_mark(b, "<tool_call|>", 0);
+    default: return add_mark(b, "</tool_call>", 0);
+  }
+}
+
+/* Whether another call may follow. Behind a marker where that marker begins the list of all of them. */
+static bool repeats(const builder *b) {
+  if (b->options->single_call || b->syntax == TN_TOOLS_LLAMA || b->syntax == TN_TOOLS_CHANNELS) return false;
+  return !b->options->behind_marker || b->syntax == TN_TOOLS_MISTRAL || b->syntax == TN_TOOLS_DEEPSEEK;
+}
+
+static void write_list(builder *b, tn_grammar **grammar) {
+  const tn_tool_grammar_options *options = b->options;
   const size_t first = options->only >= 0 ? (size_t)options->only : 0;
-  const size_t count = options->only >= 0 ? 1 : tn_tool_list_count(options->tools);
-  size_t *starts = tn_arena_array(&b->arena, count + 1, sizeof *starts);
-  tn_grammar_sequence *sequences = tn_arena_array(&b->arena, count, sizeof *sequences);
+  const size_t variants = variants_of(b);
+  const size_t count = variants * (options->only >= 0 ? 1 : tn_tool_list_count(options->tools));
+  /* where sequences begin: the calls, then what is before, between and after them */
+  size_t *starts = tn_arena_array(&b->arena, count + 4, sizeof *starts);
+  tn_grammar_sequence *sequences = tn_arena_array(&b->arena, count + 3, sizeof *sequences);
   if (!starts || !sequences) fail_memory(b);
-  for (size_t i = 0; i < count && b->status == TN_OK; i++) {
-    add_call(b, options, syntax, first + i);
+  for (size_t i = 0; i < count + 3 && b->status == TN_OK; i++) {
+    starts[i] = b->count;
+    if (i < count)
+      add_call(b, first + i / variants, i % variants);
+    else
+      (void)(i == count ? add_before(b) : i == count + 1 ? add_between(b) : add_after(b));
     starts[i + 1] = b->count;
   }
   if (b->status != TN_OK) return;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count + 3; i++)
     sequences[i] = (tn_grammar_sequence){b->parts + starts[i], starts[i + 1] - starts[i]};
-  /* Llama calls one at a time */
-  bool is_single = options->single_call || options->behind_marker || syntax == TN_TOOLS_LLAMA;
-  b->status = tn_grammar_from_sequences(grammar, sequences, count, is_single ? NULL : "\n", b->error);
+  const tn_grammar_list list = {.choices = sequences,
+                                .count = count,
+                                .before = sequences[count],
+                                .between = sequences[count + 1],
+                                .after = sequences[count + 2],
+                                .repeats = repeats(b)};
+  b->status = tn_grammar_from_list(grammar, &list, b->error);
 }
 
 tn_status tn_tool_grammar(const tn_tool_grammar_options *options, tn_grammar **grammar, tn_error *error) {
-  builder b = {.error = error};
+  builder b = {.options = options, .syntax = tn_tool_syntax_of(options->template_source), .error = error};
   *grammar = NULL;
   tn_arena_init(&b.arena, 0);
-  if (has_plain_markers(&b, options)) add_calls(&b, options, grammar);
+  write_list(&b, grammar);
   if (b.status != TN_OK) tn_error_prefix(error, "tools");
   free(b.parts);
   tn_arena_finish(&b.arena);
   return b.status;
+}
+
+bool tn_tool_grammar_spans_answer(const char *template_source) {
+  return tn_tool_syntax_of(template_source) == TN_TOOLS_CHANNELS;
 }

@@ -4,13 +4,11 @@
 #include <stdlib.h>
 #include "text/tools/parts.h"
 
-#define END_OF_VALUE "</parameter>"
-
 /* A value ends where a parameter or the end of the function follows, so a text may speak of the tags. */
 static bool take_value(tn_text *text, tn_text *value) {
   tn_text rest = *text;
-  for (const char *end; (end = tn_find(rest, END_OF_VALUE));) {
-    rest = tn_from(rest, end + strlen(END_OF_VALUE));
+  for (const char *end; (end = tn_find(rest, TN_END_OF_VALUE));) {
+    rest = tn_from(rest, end + strlen(TN_END_OF_VALUE));
     tn_text next = tn_trim(rest);
     if (!tn_take(&next, "<parameter=") && !tn_take(&next, "</function>")) continue;
     *value = tn_before(*text, end);

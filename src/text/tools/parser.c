@@ -38,6 +38,7 @@ struct tn_tool_parser {
   tn_buf region;    /* a call or a header as it was written */
   size_t body;      /* where in it the call's text begins */
   tn_buf recipient; /* channels: the tool that a message is for */
+  tn_buf begun;     /* channels: what a grammar begins with */
   tn_calls calls;
 };
 
@@ -67,6 +68,7 @@ void tn_tool_parser_destroy(tn_tool_parser *p) {
   tn_buf_finish(&p->blank);
   tn_buf_finish(&p->region);
   tn_buf_finish(&p->recipient);
+  tn_buf_finish(&p->begun);
   tn_buf_finish(&p->calls.text);
   free(p->calls.calls);
   free(p);
@@ -392,8 +394,27 @@ bool tn_tool_parser_is_reasoning(const tn_tool_parser *p) {
   return p->place == IN_REASONING || p->place == IN_HEADER;
 }
 
-bool tn_tool_parser_in_call(const tn_tool_parser *p, tn_text *body) {
-  if (p->place != IN_CALL || p->is_bare) return false;
+/* Whether a call without a marker has said the name of a tool: {"name": "NAME". */
+static bool names_tool(const tn_tool_parser *p) {
+  tn_text text = {p->region.data, p->region.size};
+  if (!tn_take(&text, "{")) return false;
+  text = tn_trim(text);
+  if (!tn_take(&text, "\"name\"")) return false;
+  text = tn_trim(text);
+  if (!tn_take(&text, ":")) return false;
+  text = tn_trim(text);
+  const char *end = tn_take(&text, "\"") ? tn_find(text, "\"") : NULL;
+  return end && tn_tool_list_find(p->options.tools, tn_before(text, end)) >= 0;
+}
+
+bool tn_tool_parser_in_call(tn_tool_parser *p, tn_text *body) {
+  if (p->place != IN_CALL || (p->is_bare && !names_tool(p))) return false;
   *body = (tn_text){p->region.data + p->body, p->region.size - p->body};
-  return true;
+  if (p->syntax != TN_TOOLS_CHANNELS) return true;
+  tn_buf_clear(&p->begun);
+  tn_buf_append(&p->begun, p->recipient.data, p->recipient.size);
+  tn_buf_putc(&p->begun, '\n');
+  tn_buf_append(&p->begun, body->data, body->bytes);
+  *body = (tn_text){p->begun.data, p->begun.size};
+  return !p->begun.failed;
 }

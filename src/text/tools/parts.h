@@ -57,6 +57,9 @@ bool tn_calls_read(tn_calls *calls, tn_tool_syntax syntax, tn_text body, tn_text
 bool tn_calls_read_tagged(tn_calls *calls, tn_text body);
 bool tn_calls_read_gemma(tn_calls *calls, tn_text body);
 
+/* What ends a value in tags. */
+#define TN_END_OF_VALUE "</parameter>"
+
 /* ---- small things ---- */
 
 static inline bool tn_is_blank(char c) {

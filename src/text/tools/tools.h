@@ -100,8 +100,10 @@ bool tn_tool_parser_is_over(const tn_tool_parser *parser);
 /* The text so far ends inside reasoning (in channels also: inside a header). */
 bool tn_tool_parser_is_reasoning(const tn_tool_parser *parser);
 
-/* Inside a call that a marker began: true, and *body is what stands behind the marker so far. */
-bool tn_tool_parser_in_call(const tn_tool_parser *parser, tn_text *body);
+/* Inside a call: true, and *body, valid until the next call of the parser, is what a grammar behind its marker has to
+ * begin with: what was written there so far (in channels, behind the tool's name and a newline). A call without a
+ * marker counts once it has named a tool. */
+bool tn_tool_parser_in_call(tn_tool_parser *parser, tn_text *body);
 
 /* ---- grammars ---- */
 
@@ -115,8 +117,11 @@ typedef struct tn_tool_grammar_options {
 } tn_tool_grammar_options;
 
 /* The grammar of calls whose arguments are valid under the tools' schemas, and of nothing else. It is for what comes
- * after reasoning. TN_E_UNSUPPORTED: a syntax for which there is no grammar, markers that are control tokens (a grammar
- * never allows those), or a schema that can't be enforced; see tn_grammar_from_schema. */
+ * after reasoning, unless it spans the answer. TN_E_UNSUPPORTED: a syntax for which there is no grammar, or a schema
+ * that can't be enforced; see tn_grammar_from_schema. */
 tn_status tn_tool_grammar(const tn_tool_grammar_options *options, struct tn_grammar **grammar, tn_error *error);
+/* Whether the grammar of answers that are calls speaks of everything from the answer's first token on, reasoning and
+ * headers included. */
+bool tn_tool_grammar_spans_answer(const char *template_source);
 
 #endif

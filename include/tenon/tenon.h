@@ -168,12 +168,14 @@ typedef struct tn_output {
   const tn_top_logprob *top; /* the best alternatives, best first */
   uint32_t top_count;
   uint32_t finish; /* DONE: tn_finish */
-  uint32_t prompt_tokens, cached_tokens, completion_tokens;
+  uint32_t prompt_tokens, cached_tokens; /* DONE; every output where on_output is called */
+  uint32_t completion_tokens;            /* DONE */
   uint64_t queue_ns, prefill_ns, decode_ns; /* DONE: waiting; admission to first token; first token to end */
   tn_error error;
   /* TOOL_CALL: the tool's name (one of those given), an id for the call (nine letters and digits), its number */
   const char *tool_name, *tool_id;
   uint32_t tool_index;
+  uint32_t stop_string; /* DONE with STOP: 1 + the index of the stop string that ended the answer; 0: none did */
 } tn_output;
 #define TN_OUTPUT \
   { .size = sizeof(tn_output) }

@@ -17,6 +17,7 @@ struct tn_answer {
   tn_buf shown;       /* what of it, and of what was held back, can't be part of a stop string */
   bool has_text;
   bool is_stopped;
+  int stopped_by; /* index of the stop string, once is_stopped */
 };
 
 /* The most text that a token releases: its bytes, each of which may turn out to be invalid and become U+FFFD. */
@@ -92,8 +93,9 @@ static void release(tn_answer *answer, const char **text, size_t *bytes) {
   const tn_buf *from = &answer->decoded;
   if (answer->stop) {
     from = &answer->shown;
-    answer->is_stopped =
-        tn_stop_push(answer->stop, (tn_text){answer->decoded.data, answer->decoded.size}, &answer->shown) >= 0;
+    answer->stopped_by =
+        tn_stop_push(answer->stop, (tn_text){answer->decoded.data, answer->decoded.size}, &answer->shown);
+    answer->is_stopped = answer->stopped_by >= 0;
   }
   *text = from->size ? from->data : "";
   *bytes = from->size;
@@ -123,4 +125,8 @@ bool tn_answer_flush(tn_answer *answer, const char **text, size_t *bytes) {
   *text = answer->shown.size ? answer->shown.data : "";
   *bytes = answer->shown.size;
   return false;
+}
+
+int tn_answer_stopped_by(const tn_answer *answer) {
+  return answer->is_stopped ? answer->stopped_by : -1;
 }

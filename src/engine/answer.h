@@ -38,5 +38,7 @@ bool tn_answer_put(tn_answer *answer, int32_t token, const char **text, size_t *
 /* What is still held back when the answer ends without a stop string. True when a half character that came to nothing
  * completed one even now. */
 bool tn_answer_flush(tn_answer *answer, const char **text, size_t *bytes);
+/* The index of the stop string that is complete; -1: none is. */
+int tn_answer_stopped_by(const tn_answer *answer);
 
 #endif

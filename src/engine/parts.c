@@ -73,6 +73,7 @@ struct tn_parts {
   tn_stop *stop; /* NULL: no stop strings */
   tn_buf decoded, shown;
   bool is_stopped;
+  int stopped_by; /* index of the stop string, once is_stopped */
   tn_part_sink sink;
   void *context;
 };
@@ -90,7 +91,8 @@ static bool take_part(void *context, const tn_part *part) {
   if (!parts->stop) return parts->sink(parts->context, part);
   tn_buf_clear(&parts->shown);
   if (part->kind == TN_PART_CONTENT) {
-    parts->is_stopped = tn_stop_push(parts->stop, part->text, &parts->shown) >= 0;
+    parts->stopped_by = tn_stop_push(parts->stop, part->text, &parts->shown);
+    parts->is_stopped = parts->stopped_by >= 0;
     return give_content(parts) && !parts->is_stopped;
   }
   tn_stop_flush(parts->stop, &parts->shown);
@@ -176,6 +178,10 @@ bool tn_parts_end(tn_parts *parts, bool *is_over) {
     give_content(parts);
   }
   return good && has_memory(parts);
+}
+
+int tn_parts_stopped_by(const tn_parts *parts) {
+  return parts->is_stopped ? parts->stopped_by : -1;
 }
 
 bool tn_parts_in_call(tn_parts *parts, tn_text *body) {

@@ -36,6 +36,8 @@ void tn_parts_destroy(tn_parts *parts);
 bool tn_parts_put(tn_parts *parts, int32_t token, bool *is_over);
 /* Gives out what is still held back. *is_over: a stop string is complete even now. False when memory is out. */
 bool tn_parts_end(tn_parts *parts, bool *is_over);
+/* The index of the stop string that is complete; -1: none is. */
+int tn_parts_stopped_by(const tn_parts *parts);
 /* Inside a call: true, and what its grammar begins with (tn_tool_parser_in_call). */
 bool tn_parts_in_call(tn_parts *parts, tn_text *body);
 /* The answer so far ends inside reasoning. */

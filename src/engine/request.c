@@ -168,7 +168,10 @@ static void call_back(tn_request *request, const tn_output *output) {
 
 static void emit_text(tn_request *request, const tn_output *output) {
   if (request->on_output) {
-    call_back(request, output);
+    tn_output counted = *output;
+    counted.prompt_tokens = request->prompt_count;
+    counted.cached_tokens = request->cached_count;
+    call_back(request, &counted);
   } else if (!tn_outputs_push(request->outputs, output)) {
     request->is_overfull = true;
   }
@@ -316,6 +319,10 @@ static tn_status flush_text(tn_request *request, tn_finish *finish, tn_error *er
   return TN_OK;
 }
 
+static int stopped_by(const tn_request *request) {
+  return request->parts ? tn_parts_stopped_by(request->parts) : tn_answer_stopped_by(request->answer);
+}
+
 void tn_request_end(tn_request *request, tn_finish finish, const tn_error *error) {
   tn_error failure;
   bool is_whole = finish == TN_FINISH_STOP || finish == TN_FINISH_LENGTH;
@@ -333,6 +340,7 @@ void tn_request_end(tn_request *request, tn_finish finish, const tn_error *error
                       .cached_tokens = request->cached_count,
                       .completion_tokens = tn_request_answered(request)};
   if (error) output.error = *error;
+  if (finish == TN_FINISH_STOP) output.stop_string = (uint32_t)(stopped_by(request) + 1);
   uint64_t admitted = request->was_admitted ? request->admit_ns : now;
   uint64_t first_token = request->first_token_ns ? request->first_token_ns : now;
   output.queue_ns = admitted - request->submit_ns;

@@ -356,7 +356,7 @@ static enum MHD_Result refused(tn_exchange *exchange, const tn_reading *reading)
   return tn_http_error(exchange, status, reading->parameter, code, "%s", reading->error.message);
 }
 
-enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const tn_surface *surface) {
+enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const json_t *asked, const tn_surface *surface) {
   tn_server *server = exchange->server;
   bool is_chat = surface->is_chat;
   size_t prompts = is_chat ? 1 : count_prompts(tn_field(body, "prompt"));
@@ -367,6 +367,7 @@ enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const tn_
   tn_generation *generation = tn_generation_create(exchange, prompts * n);
   if (!generation) return tn_http_error(exchange, 503, NULL, NULL, "no memory for the request");
   generation->surface = surface;
+  generation->asked = json_incref((json_t *)asked);
   generation->prompts = prompts;
   generation->created = tn_unix_time();
   snprintf(generation->id, sizeof generation->id, "%s-%" PRIx64 "-%" PRIu64, surface->id_prefix,
@@ -394,9 +395,9 @@ enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const tn_
 }
 
 enum MHD_Result tn_endpoint_chat(tn_exchange *exchange, const json_t *body) {
-  return tn_complete(exchange, body, &tn_surface_chat);
+  return tn_complete(exchange, body, body, &tn_surface_chat);
 }
 
 enum MHD_Result tn_endpoint_completions(tn_exchange *exchange, const json_t *body) {
-  return tn_complete(exchange, body, &tn_surface_text);
+  return tn_complete(exchange, body, body, &tn_surface_text);
 }

@@ -8,6 +8,7 @@
 #include "server/server.h"
 
 #define BOTH (TN_ON_CHAT | TN_ON_COMPLETIONS)
+#define PROMPT (TN_ON_MESSAGES | TN_ON_COUNT)
 
 typedef enum field_type { BOOLEAN, INTEGER, NUMBER, TEXT, OBJECT, ARRAY, TEXT_OR_ARRAY, ANY } field_type;
 typedef enum treatment { HONOURED, ACCEPTED, REFUSED } treatment;
@@ -75,6 +76,28 @@ static const field fields[] = {
     {TN_ON_CHAT, "store", BOOLEAN, 0, 0, REFUSED, "nothing is stored"},
     {TN_ON_COMPLETIONS, "suffix", TEXT, 0, 0, REFUSED, ""},
     {TN_ON_COMPLETIONS, "best_of", INTEGER, 0, 0, REFUSED, "use n"},
+    {PROMPT, "model", TEXT, 0, 0, ACCEPTED, "any name; the answer tells the model that is served"},
+    {PROMPT, "messages", ARRAY, 1, 1e6, HONOURED,
+     "turns of user and assistant; texts, thinking, tool_use and tool_result blocks"},
+    {PROMPT, "system", TEXT_OR_ARRAY, 0, 0, HONOURED, "a text or text blocks"},
+    {PROMPT, "tools", ARRAY, 0, 1024, HONOURED, "the client's own tools: `name`, `description`, `input_schema`"},
+    {PROMPT, "tool_choice", OBJECT, 0, 0, HONOURED,
+     "type `auto`, `any`, `tool` with a name, or `none`; `disable_parallel_tool_use`"},
+    {PROMPT, "thinking", OBJECT, 0, 0, HONOURED,
+     "type `enabled` or `disabled`: the template's `enable_thinking`; `adaptive`: as the template has it. "
+     "`budget_tokens` is without effect"},
+    {PROMPT, "output_config", OBJECT, 0, 0, HONOURED, "`format`: a JSON schema that is enforced"},
+    {PROMPT, "cache_control", OBJECT, 0, 0, ACCEPTED, "known prefixes are always found again"},
+    {TN_ON_MESSAGES, "max_tokens", INTEGER, 1, 1 << 28, HONOURED, "tokens of the answer at most; must be given"},
+    {TN_ON_MESSAGES, "stream", BOOLEAN, 0, 0, HONOURED, "the answer as server-sent events"},
+    {TN_ON_MESSAGES, "stop_sequences", ARRAY, 0, 16, HONOURED, "texts that end the answer and are not shown"},
+    {TN_ON_MESSAGES, "temperature", NUMBER, 0, 100, HONOURED, "absent: 1; 0 takes the likeliest token"},
+    {TN_ON_MESSAGES, "top_p", NUMBER, 0, 1, HONOURED, "absent: 1"},
+    {TN_ON_MESSAGES, "top_k", INTEGER, 0, 1 << 24, HONOURED, "absent or 0: all tokens"},
+    {TN_ON_MESSAGES, "metadata", OBJECT, 0, 0, ACCEPTED, ""},
+    {TN_ON_MESSAGES, "service_tier", TEXT, 0, 0, ACCEPTED, ""},
+    {TN_ON_MESSAGES, "container", ANY, 0, 0, REFUSED, ""},
+    {TN_ON_MESSAGES, "mcp_servers", ARRAY, 0, 0, REFUSED, ""},
     {TN_ON_TOKENIZE, "content", TEXT, 0, 0, HONOURED, "the text; `prompt` is another name for it"},
     {TN_ON_TOKENIZE, "prompt", TEXT, 0, 0, HONOURED, ""},
     {TN_ON_TOKENIZE, "model", TEXT, 0, 0, ACCEPTED, ""},
@@ -176,10 +199,9 @@ void tn_server_print_fields(FILE *out) {
   static const struct {
     unsigned endpoint;
     const char *path;
-  } endpoints[] = {{TN_ON_CHAT, "/v1/chat/completions"},
-                   {TN_ON_COMPLETIONS, "/v1/completions"},
-                   {TN_ON_TOKENIZE, "/tokenize"},
-                   {TN_ON_DETOKENIZE, "/detokenize"}};
+  } endpoints[] = {{TN_ON_CHAT, "/v1/chat/completions"}, {TN_ON_COMPLETIONS, "/v1/completions"},
+                   {TN_ON_MESSAGES, "/v1/messages"},     {TN_ON_COUNT, "/v1/messages/count_tokens"},
+                   {TN_ON_TOKENIZE, "/tokenize"},        {TN_ON_DETOKENIZE, "/detokenize"}};
   for (size_t e = 0; e < TN_COUNT(endpoints); e++) {
     fprintf(out, "%s### %s\n\n| field | type | range | | |\n|---|---|---|---|---|\n", e ? "\n" : "", endpoints[e].path);
     for (size_t i = 0; i < TN_COUNT(fields); i++) {

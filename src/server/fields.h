@@ -11,6 +11,8 @@
 #define TN_ON_COMPLETIONS 2u
 #define TN_ON_TOKENIZE 4u
 #define TN_ON_DETOKENIZE 8u
+#define TN_ON_MESSAGES 16u
+#define TN_ON_COUNT 32u /* count_tokens of messages */
 
 /* Checks a request's body against the table: an object, every field known on `endpoint` and not refused, of its type
  * and in its range. *parameter names the field at fault, NULL for the whole body; it lives as long as `body`. */

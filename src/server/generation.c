@@ -46,6 +46,7 @@ void tn_generation_destroy(tn_generation *generation) {
     tn_free(choice->echo);
   }
   free(generation->choices);
+  json_decref(generation->asked);
   tn_mutex_destroy(generation->lock);
   tn_buf_finish(&generation->out);
   free(generation);
@@ -113,6 +114,8 @@ static void on_output(void *context, const tn_output *output) {
   measure(choice, output);
   tn_mutex_lock(generation->lock);
   if (is_part(output)) {
+    choice->end.prompt_tokens = output->prompt_tokens;
+    choice->end.cached_tokens = output->cached_tokens;
     put_event(choice, output);
   } else if (!choice->is_done) {
     choice->is_done = true;

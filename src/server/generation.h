@@ -39,7 +39,7 @@ typedef struct tn_choice {
   tn_buf events;
   size_t taken; /* bytes of events */
   bool is_done;
-  tn_output end; /* the last output; its pointers are not valid */
+  tn_output end; /* the last output, its pointers are not valid; before it, the prompt's numbers */
   uint64_t last_ns;
   bool has_token;
   /* of libmicrohttpd's thread */
@@ -48,6 +48,7 @@ typedef struct tn_choice {
   size_t echoed; /* characters of it that its tokens so far stand for, for text_offset */
   tn_piece *pieces;
   size_t piece_count, piece_capacity;
+  size_t begun; /* pieces that have begun in a stream, where the surface cares */
   uint32_t calls, reasoning_tokens;
   size_t characters; /* of the text so far, for text_offset */
   json_t *logprobs;
@@ -69,11 +70,12 @@ struct tn_surface {
   json_t *(*whole)(tn_generation *generation);
 };
 
-extern const tn_surface tn_surface_chat, tn_surface_text;
+extern const tn_surface tn_surface_chat, tn_surface_text, tn_surface_messages;
 
 struct tn_generation {
   tn_exchange *exchange;
   const tn_surface *surface;
+  json_t *asked; /* the request's body in the surface's own words */
   /* what was asked for */
   bool is_stream, has_usage, has_logprobs;
   uint32_t top_logprobs;
@@ -123,8 +125,9 @@ void tn_generation_describe(tn_generation *generation, char *out, size_t capacit
 
 /* ---- completion.c ---- */
 
-/* Answers a request that is given in the words of chat or text completions, whatever the surface. */
-enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const tn_surface *surface);
+/* Answers a request that is given in the words of chat or text completions, whatever the surface. `asked`: the request
+ * as it came. */
+enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const json_t *asked, const tn_surface *surface);
 
 /* ---- answer.c: what the surfaces share. Called under generation->lock. ---- */
 

@@ -24,14 +24,26 @@ static const tn_route routes[] = {
     {"/v1/models", "GET", 0, false, tn_endpoint_models},
     {"/v1/chat/completions", "POST", TN_ON_CHAT, false, tn_endpoint_chat},
     {"/v1/completions", "POST", TN_ON_COMPLETIONS, false, tn_endpoint_completions},
+    {"/v1/messages", "POST", TN_ON_MESSAGES, false, tn_endpoint_messages},
+    {"/v1/messages/count_tokens", "POST", TN_ON_COUNT, false, tn_endpoint_count_tokens},
     {"/tokenize", "POST", TN_ON_TOKENIZE, false, tn_endpoint_tokenize},
     {"/detokenize", "POST", TN_ON_DETOKENIZE, false, tn_endpoint_detokenize},
 };
 
 /* ---- replies ---- */
 
+#define TN_REQUEST_ID_BYTES 48
+
+static const char *request_id(const tn_exchange *exchange, char *id) {
+  snprintf(id, TN_REQUEST_ID_BYTES, "req_%" PRIx64 "_%" PRIu64, (uint64_t)exchange->server->started, exchange->number);
+  return id;
+}
+
 enum MHD_Result tn_http_queue(tn_exchange *exchange, unsigned status, struct MHD_Response *response, const char *type) {
+  char id[TN_REQUEST_ID_BYTES];
   if (!response) return MHD_NO;
+  MHD_add_response_header(response, exchange->speaks_anthropic ? "request-id" : "x-request-id",
+                          request_id(exchange, id));
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
   MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
   exchange->status = status;
@@ -60,9 +72,25 @@ static const char *error_type(unsigned status) {
   }
 }
 
+static const char *anthropic_type(unsigned status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 404: return "not_found_error";
+    case 413: return "request_too_large";
+    case 429: return "rate_limit_error";
+    case 503: return "overloaded_error";
+    case 504: return "timeout_error";
+    default: return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
 json_t *tn_http_error_json(const tn_exchange *exchange, unsigned status, const char *parameter, const char *code,
                            const char *message) {
-  (void)exchange;
+  if (exchange->speaks_anthropic) {
+    char id[TN_REQUEST_ID_BYTES];
+    return json_pack("{s:s, s:{s:s, s:o}, s:s}", "type", "error", "error", "type", anthropic_type(status), "message",
+                     tn_json_text(message, strlen(message)), "request_id", request_id(exchange, id));
+  }
   return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", tn_json_text(message, strlen(message)), "type",
                    error_type(status), "param", parameter, "code", code);
 }
@@ -124,11 +152,14 @@ static bool same_key(const char *given, const char *key) {
 static bool may_pass(const tn_exchange *exchange) {
   const tn_server_options *options = &exchange->server->options;
   if (!options->key_count) return true;
-  const char *given = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Authorization");
-  if (given && !strncasecmp(given, "Bearer ", 7)) given += 7;
-  if (!given) given = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "X-Api-Key");
+  const char *bearer = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Authorization");
+  const char *key = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "X-Api-Key");
+  if (bearer && !strncasecmp(bearer, "Bearer ", 7)) bearer += 7;
   bool known = false;
-  for (size_t i = 0; given && i < options->key_count; i++) known |= same_key(given, options->keys[i]);
+  for (size_t i = 0; i < options->key_count; i++) {
+    known |= bearer && same_key(bearer, options->keys[i]);
+    known |= key && same_key(key, options->keys[i]);
+  }
   return known;
 }
 
@@ -190,6 +221,7 @@ static tn_exchange *begin(tn_server *server, struct MHD_Connection *connection, 
   exchange->connection = connection;
   exchange->path = url;
   exchange->method = method;
+  exchange->speaks_anthropic = !strncmp(url, "/v1/messages", strlen("/v1/messages"));
   exchange->start_ns = tn_clock_ns();
   tn_buf_init(&exchange->body);
   exchange->body.limit = ((size_t)server->options.body_mib << 20) + 1;

@@ -39,7 +39,8 @@ struct tn_exchange {
   uint64_t number, start_ns;
   tn_buf body;
   bool is_too_large;
-  unsigned status; /* what was answered; 0: nothing yet */
+  bool speaks_anthropic; /* its errors look as Anthropic's do */
+  unsigned status;       /* what was answered; 0: nothing yet */
   tn_generation *generation;
   tn_exchange *previous, *next; /* in server->active */
 };
@@ -68,6 +69,8 @@ unsigned tn_http_status(tn_status status);
 /* ---- endpoints: `body` is the checked request ---- */
 enum MHD_Result tn_endpoint_chat(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_completions(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_messages(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_count_tokens(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_tokenize(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_detokenize(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_models(tn_exchange *exchange, const json_t *body);

@@ -308,6 +308,7 @@ static void stop_strings_are_of_content(void **state) {
   assert_string_equal(text_of(&h.reasoning), "END");
   assert_int_equal(json_array_size(h.calls), 1);
   assert_int_equal(h.last.finish, TN_FINISH_STOP);
+  assert_int_equal(h.last.stop_string, 1);
   assert_int_equal(h.tokens, 6);
   forget(&h);
 }

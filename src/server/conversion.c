@@ -1,0 +1,92 @@
+#include "server/conversion.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include "base/error.h"
+
+static bool out_of_memory(tn_conversion *to) {
+  return tn_conversion_refuse(to, NULL, TN_E_MEMORY, "no memory for the request");
+}
+
+bool tn_conversion_init(tn_conversion *to) {
+  *to = (tn_conversion){.chat = json_object(), .messages = json_array()};
+  return tn_convert_set(to, to->chat, "messages", to->messages);
+}
+
+void tn_conversion_finish(tn_conversion *to) {
+  json_decref(to->chat);
+}
+
+bool tn_conversion_refuse(tn_conversion *to, const char *parameter, tn_status status, const char *format, ...) {
+  char message[400];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  to->parameter = parameter;
+  tn_fail(&to->error, status, "%s", message);
+  return false;
+}
+
+enum MHD_Result tn_conversion_refused(tn_exchange *exchange, const tn_conversion *to) {
+  return tn_http_error(exchange, tn_http_status(to->error.status), to->parameter,
+                       to->error.status == TN_E_UNSUPPORTED ? "unsupported_value" : NULL, "%s", to->error.message);
+}
+
+bool tn_convert_set(tn_conversion *to, json_t *object, const char *key, json_t *value) {
+  return json_object_set_new(object, key, value) == 0 || out_of_memory(to);
+}
+
+bool tn_convert_append(tn_conversion *to, json_t *array, json_t *value) {
+  return json_array_append_new(array, value) == 0 || out_of_memory(to);
+}
+
+bool tn_convert_copy(tn_conversion *to, const json_t *body, const char *name, const char *as) {
+  json_t *value = tn_field(body, name);
+  return !value || tn_convert_set(to, to->chat, as, json_incref(value));
+}
+
+json_t *tn_convert_message(tn_conversion *to, const char *role) {
+  json_t *message = json_pack("{s:s}", "role", role);
+  return tn_convert_append(to, to->messages, message) ? message : NULL;
+}
+
+bool tn_convert_text(tn_conversion *to, json_t *message, const char *key, const char *text) {
+  const char *before = json_string_value(json_object_get(message, key));
+  json_t *both = before ? json_sprintf("%s\n%s", before, text) : json_string(text);
+  return tn_convert_set(to, message, key, both);
+}
+
+/* The array of that name, made if it isn't there. */
+static json_t *array_of(json_t *object, const char *key) {
+  json_t *array = json_object_get(object, key);
+  if (!array) {
+    array = json_array();
+    if (json_object_set_new(object, key, array) != 0) return NULL;
+  }
+  return array;
+}
+
+bool tn_convert_call(tn_conversion *to, json_t *message, const char *id, const char *name, json_t *arguments) {
+  json_t *calls = array_of(message, "tool_calls");
+  return tn_convert_append(to, calls,
+                           json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", id, "type", "function", "function", "name", name,
+                                     "arguments", arguments));
+}
+
+bool tn_convert_tool(tn_conversion *to, const char *name, const json_t *description, const json_t *parameters) {
+  json_t *function = json_pack("{s:s, s:O*, s:O*}", "name", name, "description", description, "parameters", parameters);
+  json_t *tool = json_pack("{s:s, s:o}", "type", "function", "function", function);
+  return tn_convert_append(to, array_of(to->chat, "tools"), tool);
+}
+
+bool tn_convert_choice(tn_conversion *to, const char *name) {
+  return tn_convert_set(to, to->chat, "tool_choice",
+                        json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name", name));
+}
+
+bool tn_convert_schema(tn_conversion *to, const json_t *schema) {
+  return tn_convert_set(
+      to, to->chat, "response_format",
+      json_pack("{s:s, s:{s:s, s:O}}", "type", "json_schema", "json_schema", "name", "answer", "schema", schema));
+}

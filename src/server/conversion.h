@@ -1,0 +1,46 @@
+/* From a request in another API's words to one in the words of chat completions.
+ *
+ * Everything is built through these functions: if one fails, for a fault of the request or for want of memory, the
+ * conversion has failed, and what was built is not used. Values are taken over, also then. */
+#ifndef TENON_SERVER_CONVERSION_H
+#define TENON_SERVER_CONVERSION_H
+
+#include "server/internal.h"
+
+typedef struct tn_conversion {
+  json_t *chat;          /* the body for chat completions */
+  json_t *messages;      /* in it */
+  const char *parameter; /* the field at fault, a constant */
+  tn_error error;
+} tn_conversion;
+
+/* False when memory is out. */
+bool tn_conversion_init(tn_conversion *to);
+void tn_conversion_finish(tn_conversion *to);
+
+/* Always false. */
+__attribute__((format(printf, 4, 5))) bool tn_conversion_refuse(tn_conversion *to, const char *parameter,
+                                                                tn_status status, const char *format, ...);
+/* The reply to what was refused. */
+enum MHD_Result tn_conversion_refused(tn_exchange *exchange, const tn_conversion *to);
+
+/* Sets a member of an object, or appends to an array. */
+bool tn_convert_set(tn_conversion *to, json_t *object, const char *key, json_t *value);
+bool tn_convert_append(tn_conversion *to, json_t *array, json_t *value);
+/* Gives the chat's body the value of field `name` of `body`, if there is one, as `as`. */
+bool tn_convert_copy(tn_conversion *to, const json_t *body, const char *name, const char *as);
+
+/* Appends an empty message of a role to the conversation; NULL when that failed. */
+json_t *tn_convert_message(tn_conversion *to, const char *role);
+/* Appends text to a text member of a message, behind a newline where there is some already. */
+bool tn_convert_text(tn_conversion *to, json_t *message, const char *key, const char *text);
+/* Appends a call to a message of the assistant; `arguments`: an object, or JSON in a text. */
+bool tn_convert_call(tn_conversion *to, json_t *message, const char *id, const char *name, json_t *arguments);
+/* Offers a function; description and parameters may be NULL. */
+bool tn_convert_tool(tn_conversion *to, const char *name, const json_t *description, const json_t *parameters);
+/* tool_choice: that function. */
+bool tn_convert_choice(tn_conversion *to, const char *name);
+/* response_format: that schema. */
+bool tn_convert_schema(tn_conversion *to, const json_t *schema);
+
+#endif

@@ -21,6 +21,7 @@ typedef struct tn_build {
 typedef struct tn_default {
   const char *name;
   double number;
+  const char *model_type; /* only of these; NULL: of all */
 } tn_default;
 
 /* A family: the code that reads and builds one architecture, or a few that differ little. */

@@ -56,9 +56,21 @@ static void read_array(tn_config *config, tn_json *json, tn_config_value *value)
   free(items);
 }
 
-/* Appends all values of an object whose path is the first `bytes` bytes of `path`. */
+/* Appends a value under the first `bytes` bytes of `path`; NULL with the reader failed when memory is out. */
+static tn_config_value *push_value(tn_config *config, tn_json *json, const char *path, size_t bytes) {
+  tn_config_value *value = TN_PUSH(config->values, config->count, config->capacity);
+  const char *copy = value ? tn_arena_copy(&config->arena, path, bytes) : NULL;
+  if (copy)
+    value->path = copy;
+  else
+    tn_json_fail(json, TN_E_MEMORY, "out of memory");
+  return copy ? value : NULL;
+}
+
+/* Appends all values of an object whose path is the first `bytes` bytes of `path`, and a '.' in front of its keys. */
 static void read_object(tn_config *config, tn_json *json, char *path, size_t bytes, unsigned depth) {
   tn_text key;
+  bool is_empty = true;
   if (!tn_json_object(json)) return;
   if (depth > MAX_DEPTH) {
     tn_json_fail(json, TN_E_LIMIT, "objects are more than %d deep", MAX_DEPTH);
@@ -69,6 +81,7 @@ static void read_object(tn_config *config, tn_json *json, char *path, size_t byt
       tn_json_fail(json, TN_E_LIMIT, "a key's path is longer than %d bytes", MAX_PATH_BYTES);
       return;
     }
+    is_empty = false;
     memcpy(path + bytes, key.data, key.bytes);
     size_t end = bytes + key.bytes;
     if (tn_json_peek(json) == TN_JSON_OBJECT) {
@@ -76,18 +89,16 @@ static void read_object(tn_config *config, tn_json *json, char *path, size_t byt
       read_object(config, json, path, end + 1, depth + 1);
       continue;
     }
-    tn_config_value *value = TN_PUSH(config->values, config->count, config->capacity);
-    char *copy = value ? tn_arena_copy(&config->arena, path, end) : NULL;
-    if (!copy) {
-      tn_json_fail(json, TN_E_MEMORY, "out of memory");
-      return;
-    }
-    value->path = copy;
+    tn_config_value *value = push_value(config, json, path, end);
+    if (!value) return;
     if (tn_json_peek(json) == TN_JSON_ARRAY)
       read_array(config, json, value);
     else
       read_scalar(config, json, value);
   }
+  tn_config_value *empty =
+      is_empty && bytes && json->status == TN_OK ? push_value(config, json, path, bytes - 1) : NULL;
+  if (empty) empty->kind = TN_JSON_OBJECT;
 }
 
 tn_status tn_config_open_memory(tn_config *config, const char *name, const void *data, size_t size, tn_error *error) {
@@ -137,6 +148,16 @@ const tn_config_value *tn_config_find(const tn_config *config, const char *name)
     value = find_path(config, path);
   }
   return value ? value : find_path(config, name);
+}
+
+bool tn_config_has(const tn_config *config, const char *name) {
+  size_t root = strlen(TEXT_ROOT);
+  for (size_t i = 0; i < config->count; i++) {
+    const char *path = config->values[i].path;
+    if (!strcmp(path, name) || (config->nested && !strncmp(path, TEXT_ROOT, root) && !strcmp(path + root, name)))
+      return true;
+  }
+  return false;
 }
 
 bool tn_config_has_object(const tn_config *config, const char *name) {

@@ -2,7 +2,7 @@
  *
  * The file is flattened: {"text_config": {"rope_parameters": {"factor": 4}}} gives the value 4 under
  * "text_config.rope_parameters.factor". Where there is a text_config, a name means the value inside it, else the one at
- * the top. A value that is null counts as absent. */
+ * the top. A value that is null counts as absent; an object without keys is a value of its own. */
 #ifndef TENON_MODEL_CONFIG_H
 #define TENON_MODEL_CONFIG_H
 
@@ -38,6 +38,8 @@ void tn_config_close(tn_config *config);
 
 /* The value called `name`, or NULL where it is absent or null. */
 const tn_config_value *tn_config_find(const tn_config *config, const char *name);
+/* Is `name` there, if only as null? */
+bool tn_config_has(const tn_config *config, const char *name);
 /* Is there an object called `name`? */
 bool tn_config_has_object(const tn_config *config, const char *name);
 

@@ -37,11 +37,12 @@ static const tn_config_value *config_value(tn_hyper_reader *reader, const char *
   return value;
 }
 
-/* What the family has where config.json says nothing, or NULL. */
+/* What the family has where config.json says nothing, or NULL. An explicit null says "none". */
 static const tn_default *default_of(const tn_hyper_reader *reader, const char *name) {
   const tn_default *known = reader->family->defaults;
   for (; known && known->name && name; known++)
-    if (!strcmp(known->name, name)) return known;
+    if (!strcmp(known->name, name) && (!known->model_type || !strcmp(known->model_type, reader->architecture)))
+      return tn_config_has(&reader->file->config, own_name(reader, name)) ? NULL : known;
   return NULL;
 }
 
@@ -64,6 +65,11 @@ bool tn_hyper_has(const tn_hyper_reader *reader, const char *gguf, const char *c
   char key[MAX_KEY];
   if (tn_hyper_is_folder(reader)) return config && tn_config_find(&reader->file->config, own_name(reader, config));
   return gguf && tn_gguf_find(reader->file->gguf, key_of(reader, gguf, key));
+}
+
+bool tn_hyper_has_null(const tn_hyper_reader *reader, const char *config) {
+  const tn_config *from = &reader->file->config;
+  return tn_config_has(from, own_name(reader, config)) && !tn_config_find(from, own_name(reader, config));
 }
 
 void tn_hyper_ignore(tn_hyper_reader *reader, const char *gguf, const char *config) {
@@ -289,7 +295,8 @@ static bool is_harmless(const tn_config_value *value, const char *name) {
   static const char *const parts[] = {"vision_config.",          "audio_config.", "quantization_config.",
                                       "task_specific_params.",   "id2label.",     "label2id.",
                                       "transformers.js_config.", "auto_map.",     "generation_config."};
-  if (value->kind == TN_JSON_NULL || name[0] == '_' || !strncmp(name, "summary_", 8)) return true;
+  if (value->kind == TN_JSON_NULL || value->kind == TN_JSON_OBJECT || name[0] == '_' || !strncmp(name, "summary_", 8))
+    return true;
   if (is_any_of(name, names, TN_COUNT(names))) return true;
   for (size_t i = 0; i < TN_COUNT(ends); i++)
     if (ends_with(name, ends[i])) return true;

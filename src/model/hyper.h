@@ -28,6 +28,7 @@ typedef enum tn_rope_scaling {
 /* Rotary positions of one kind of layers (rope.h makes frequencies of it). */
 typedef struct tn_rope_hyper {
   uint32_t rotary; /* values of a head that turn; 0: no rotary positions */
+  uint32_t span;   /* pair m has the frequency theta^(-2m / span): rotary, or 1 less where that was made even */
   tn_rope_pairing pairing;
   float theta;
   tn_rope_scaling scaling;
@@ -107,6 +108,8 @@ tn_text tn_hyper_text_or(tn_hyper_reader *reader, const char *gguf, const char *
 uint32_t tn_hyper_list(tn_hyper_reader *reader, const char *gguf, const char *config, double *out, uint32_t capacity);
 /* Is it there? Marks nothing. */
 bool tn_hyper_has(const tn_hyper_reader *reader, const char *gguf, const char *config);
+/* Is it in config.json as null, which says "none" where the family's own value would stand otherwise? */
+bool tn_hyper_has_null(const tn_hyper_reader *reader, const char *config);
 /* Marks a value as known and without effect here. */
 void tn_hyper_ignore(tn_hyper_reader *reader, const char *gguf, const char *config);
 /* An error "NAME is VALUE, expected EXPECTED" unless `holds`. */

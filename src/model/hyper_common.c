@@ -150,7 +150,8 @@ tn_rope_pairing tn_hyper_permuted_pairing(const tn_hyper_reader *reader) {
 
 void tn_hyper_read_upper_window(tn_hyper_reader *reader, tn_hyper *hyper) {
   bool used = tn_hyper_bool_or(reader, NULL, "use_sliding_window", false);
-  uint32_t window = tn_hyper_u32_or(reader, NULL, "sliding_window", 0);
+  uint32_t window =
+      tn_hyper_u32_or(reader, NULL, "sliding_window", tn_hyper_has_null(reader, "sliding_window") ? 0 : 4096);
   uint32_t first = tn_hyper_u32_or(reader, NULL, "max_window_layers", 28);
   bool listed = tn_hyper_has(reader, NULL, "layer_types");
   if (listed) tn_hyper_read_kinds(reader, hyper, NULL, TN_LAYER_SLIDING, 0);

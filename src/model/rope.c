@@ -19,7 +19,7 @@ static double llama3(const tn_rope_hyper *rope, double frequency) {
 
 /* The rotary index whose pair turns `turns` times over the original context. */
 static double yarn_index(const tn_rope_hyper *rope, float turns) {
-  return rope->rotary * log((double)rope->original_context / (2 * pi * (double)turns)) / (2 * log((double)rope->theta));
+  return rope->span * log((double)rope->original_context / (2 * pi * (double)turns)) / (2 * log((double)rope->theta));
 }
 
 static double yarn(const tn_rope_hyper *rope, double frequency, uint32_t m) {
@@ -29,19 +29,20 @@ static double yarn(const tn_rope_hyper *rope, double frequency, uint32_t m) {
     high = ceil(high);
   }
   low = fmax(low, 0);
-  high = fmin(high, rope->rotary - 1.0);
+  high = fmin(high, rope->span - 1.0);
   if (low == high) high += 0.001;
   double ramp = fmin(fmax((m - low) / (high - low), 0), 1);
   return frequency * (1 - ramp) + frequency / (double)rope->factor * ramp;
 }
 
 static double frequency_of(const tn_rope_hyper *rope, uint32_t m) {
-  double frequency = pow((double)rope->theta, -2.0 * m / rope->rotary);
+  double frequency = pow((double)rope->theta, -2.0 * m / rope->span);
   switch (rope->scaling) {
     case TN_ROPE_LINEAR: return frequency / (double)rope->factor;
     case TN_ROPE_LLAMA3: return llama3(rope, frequency);
     case TN_ROPE_YARN: return yarn(rope, frequency, m);
-    case TN_ROPE_PROPORTIONAL: return m < (uint32_t)(rope->part * (float)rope->rotary / 2) ? frequency : 0;
+    case TN_ROPE_PROPORTIONAL:
+      return m < (uint32_t)(rope->part * (float)rope->rotary / 2) ? frequency / (double)rope->factor : 0;
     default: return frequency;
   }
 }
@@ -60,7 +61,7 @@ static double magnitude_of(const tn_rope_hyper *rope, uint32_t context) {
     return yarn_magnitude(factor, 1);
   }
   if (rope->scaling == TN_ROPE_LONG) {
-    double extension = context / n;
+    double extension = factor > 0 ? factor : context / n;
     return extension <= 1 ? 1 : sqrt(1 + log(extension) / log(n));
   }
   return 1;

@@ -19,6 +19,17 @@ static float number(rope_reader *in, const char *gguf, const char *config, float
   return tn_hyper_f32_or(in->reader, NULL, key, otherwise);
 }
 
+/* Positions before scaling. What config.json says at the top counts before what it says among the rotary positions. */
+static float original_context(rope_reader *in, const tn_hyper *hyper) {
+  char key[100];
+  float otherwise = (float)hyper->context;
+  if (!tn_hyper_is_folder(in->reader))
+    return (float)tn_hyper_u32_or(in->reader, "rope.scaling.original_context_length", NULL, hyper->context);
+  snprintf(key, sizeof key, "%soriginal_max_position_embeddings", in->prefix);
+  otherwise = tn_hyper_f32_or(in->reader, NULL, key, otherwise);
+  return tn_hyper_f32_or(in->reader, NULL, "original_max_position_embeddings", otherwise);
+}
+
 static bool truth(rope_reader *in, const char *config, bool otherwise) {
   char key[100];
   snprintf(key, sizeof key, "%s%s", in->prefix, config);
@@ -72,11 +83,11 @@ static void read_yarn(rope_reader *in) {
 static void read_long(rope_reader *in) {
   ignore(in, "long_factor");
   ignore(in, "short_factor");
-  ignore(in, "factor");
+  in->rope->factor = number(in, NULL, "factor", 0);
   in->rope->attention_factor = number(in, "rope.scaling.attn_factor", "attention_factor", 0);
 }
 
-static void read_scaling(rope_reader *in, tn_text type) {
+static void read_scaling(rope_reader *in, tn_text type, uint32_t context) {
   static const struct {
     const char *name;
     tn_rope_scaling scaling;
@@ -103,8 +114,11 @@ static void read_scaling(rope_reader *in, tn_text type) {
     tn_hyper_demand(in->reader, rope->low_freq > 0 && rope->high_freq > rope->low_freq, NULL, "high_freq_factor",
                     (double)rope->high_freq, "more than low_freq_factor");
   }
-  if (rope->scaling == TN_ROPE_LINEAR || rope->scaling == TN_ROPE_LLAMA3 || rope->scaling == TN_ROPE_YARN) {
-    rope->factor = number(in, "rope.scaling.factor", "factor", 0);
+  if (rope->scaling != TN_ROPE_UNSCALED && rope->scaling != TN_ROPE_LONG) {
+    float otherwise = 0;
+    if (rope->scaling == TN_ROPE_YARN) otherwise = (float)context / rope->original_context;
+    if (rope->scaling == TN_ROPE_PROPORTIONAL) otherwise = 1;
+    rope->factor = number(in, "rope.scaling.factor", "factor", otherwise);
     tn_hyper_demand(in->reader, rope->factor >= 1e-3f && rope->factor <= 1e6f, "rope.scaling.factor", "factor",
                     (double)rope->factor, "a positive number");
   }
@@ -120,19 +134,19 @@ void tn_hyper_read_rope(tn_hyper_reader *reader, const tn_hyper *hyper, const ch
   if (tn_hyper_is_folder(reader)) choose_prefix(&in, kind);
   rope->theta = number(&in, "rope.freq_base", "rope_theta", 10000.0f);
   rope->part = number(&in, NULL, "partial_rotary_factor", 1);
-  uint32_t in_gguf = tn_hyper_u32_or(reader, "rope.scaling.original_context_length", NULL, hyper->context);
-  rope->original_context = number(&in, NULL, "original_max_position_embeddings", (float)in_gguf);
+  rope->original_context = original_context(&in, hyper);
   tn_hyper_demand(reader, rope->part > 0 && rope->part <= 1, NULL, "partial_rotary_factor", (double)rope->part,
                   "more than 0 and at most 1");
   if (reader->status != TN_OK) return;
   tn_text type = scaling_type(&in);
-  if (reader->status == TN_OK) read_scaling(&in, type);
+  if (reader->status == TN_OK) read_scaling(&in, type, hyper->context);
   float part = rope->scaling == TN_ROPE_PROPORTIONAL ? 1 : rope->part;
-  rope->rotary = tn_hyper_u32_or(reader, "rope.dimension_count", NULL, (uint32_t)(part * (float)hyper->key_dim));
+  rope->span = tn_hyper_u32_or(reader, "rope.dimension_count", NULL, (uint32_t)(part * (float)hyper->key_dim));
+  rope->rotary = rope->span + rope->span % 2; /* a part of a head may be odd: a pair more turns */
   tn_hyper_demand(reader, rope->theta > 0 && rope->theta < 1e30f, "rope.freq_base", "rope_theta", (double)rope->theta,
                   "a positive number");
-  tn_hyper_demand(reader, rope->rotary >= 2 && rope->rotary % 2 == 0 && rope->rotary <= hyper->key_dim,
-                  "rope.dimension_count", "partial_rotary_factor", rope->rotary, "an even width up to the head's size");
+  tn_hyper_demand(reader, rope->rotary >= 2 && rope->rotary <= hyper->key_dim, "rope.dimension_count",
+                  "partial_rotary_factor", rope->rotary, "an even width up to the head's size");
 }
 
 void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper) {

@@ -173,11 +173,19 @@ static const tn_tensor_name names[] = {{"blk.#.attn_q_a", "layers.#.self_attn.q_
                                        {0}};
 static const char *const aliases[][2] = {{"num_experts", "n_routed_experts"}, {0}};
 static const char *const unused[] = {"layers.#.self_attn.rotary_emb.inv_freq", NULL};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"q_lora_rank", 1536, NULL},
+                                      {"n_group", 8, NULL},
+                                      {"topk_group", 4, NULL},
+                                      {"n_shared_experts", 1, NULL},
+                                      {"first_k_dense_replace", 3, NULL},
+                                      {0}};
 const tn_family tn_family_deepseek = {.name = "deepseek",
                                       .architectures = architectures,
                                       .model_types = model_types,
                                       .names = names,
                                       .aliases = aliases,
                                       .unused = unused,
+                                      .defaults = defaults,
                                       .configure = configure,
                                       .build = build_graph};

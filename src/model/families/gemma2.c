@@ -32,9 +32,18 @@ static const tn_tensor_name names[] = {
     {"blk.#.ffn_norm", "layers.#.pre_feedforward_layernorm", TN_FORM_ADD_ONE},
     {"blk.#.post_ffw_norm", "layers.#.post_feedforward_layernorm", TN_FORM_ADD_ONE},
     {0}};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"num_attention_heads", 8, NULL},
+                                      {"num_key_value_heads", 4, NULL},
+                                      {"head_dim", 256, NULL},
+                                      {"query_pre_attn_scalar", 256, NULL},
+                                      {"attn_logit_softcapping", 50, NULL},
+                                      {"final_logit_softcapping", 30, NULL},
+                                      {0}};
 const tn_family tn_family_gemma2 = {.name = "gemma2",
                                     .architectures = architectures,
                                     .model_types = model_types,
                                     .names = names,
+                                    .defaults = defaults,
                                     .configure = configure,
                                     .build = build_graph};

@@ -15,7 +15,7 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 4096);
   uint32_t interval = tn_hyper_u32_or(reader, NULL, "sliding_window_pattern", 6);
   tn_hyper_read_kinds(reader, hyper, "attention.sliding_window_pattern", TN_LAYER_SLIDING, interval);
-  hyper->attention_softcap = tn_hyper_f32_or(reader, "attn_logit_softcapping", "attn_logit_softcapping", 0);
+  tn_hyper_ignore(reader, "attn_logit_softcapping", "attn_logit_softcapping"); /* gemma2's; its scores have no cap */
   hyper->logits_softcap = tn_hyper_f32_or(reader, "final_logit_softcapping", "final_logit_softcapping", 0);
   bool both_ways = tn_hyper_bool_or(reader, NULL, "use_bidirectional_attention", false);
   tn_hyper_demand(reader, !both_ways, NULL, "use_bidirectional_attention", 1, "false");
@@ -43,12 +43,12 @@ static const tn_tensor_name names[] = {
     {"blk.#.post_ffw_norm", "layers.#.post_feedforward_layernorm", TN_FORM_ADD_ONE},
     {0}};
 /* The published multimodal ones leave most of text_config out. */
-static const tn_default defaults[] = {{"num_attention_heads", 8},
-                                      {"num_key_value_heads", 4},
-                                      {"head_dim", 256},
-                                      {"max_position_embeddings", 131072},
-                                      {"query_pre_attn_scalar", 256},
-                                      {"rope_theta", 1e6},
+static const tn_default defaults[] = {{"num_attention_heads", 8, NULL},
+                                      {"num_key_value_heads", 4, NULL},
+                                      {"head_dim", 256, NULL},
+                                      {"max_position_embeddings", 131072, NULL},
+                                      {"query_pre_attn_scalar", 256, NULL},
+                                      {"rope_theta", 1e6, NULL},
                                       {0}};
 const tn_family tn_family_gemma3 = {.name = "gemma3",
                                     .architectures = architectures,

@@ -3,6 +3,7 @@
  * that, each where the file has it: an input of its own for every layer (per-layer embeddings), last layers that use
  * the keys and values of earlier ones, experts beside the feed-forward block, and a factor on every layer's output. */
 #include <math.h>
+#include <stdio.h>
 #include "model/build.h"
 #include "model/experts.h"
 
@@ -18,14 +19,39 @@ typedef struct gemma4_hyper {
   uint32_t layer_input;             /* width of the per-layer embeddings; 0: none */
 } gemma4_hyper;
 
+/* The full layers' heads in config.json: by keys of their own, or as what layer after layer has instead of the usual.
+ */
+static void read_full_heads(tn_hyper_reader *reader, const tn_hyper *hyper, gemma4_hyper *own) {
+  const tn_config *config = &reader->file->config;
+  if (!tn_config_has(config, "per_layer_config") && !tn_config_has_object(config, "per_layer_config")) {
+    own->full.dim = tn_hyper_u32_or(reader, NULL, "global_head_dim", 512);
+    uint32_t kv_heads = tn_hyper_u32_or(reader, NULL, "num_global_key_value_heads", hyper->kv_heads);
+    own->full.kv_heads = own->values_are_keys ? kv_heads : hyper->kv_heads;
+    return;
+  }
+  own->full = own->sliding;
+  for (uint32_t i = 0, full = 0; i < hyper->layers && reader->status == TN_OK; i++) {
+    /* layer 5 may be called "05" */
+    char by[40], key[64];
+    snprintf(by, sizeof by, "per_layer_config.%u", i);
+    if (!tn_config_has_object(config, by)) snprintf(by, sizeof by, "per_layer_config.%02u", i);
+    snprintf(key, sizeof key, "%s.head_dim", by);
+    head_hyper heads = {tn_hyper_u32_or(reader, NULL, key, hyper->key_dim), 0};
+    snprintf(key, sizeof key, "%s.num_key_value_heads", by);
+    heads.kv_heads = tn_hyper_u32_or(reader, NULL, key, hyper->kv_heads);
+    head_hyper *same = hyper->kinds[i] == TN_LAYER_FULL ? &own->full : &own->sliding;
+    if (hyper->kinds[i] == TN_LAYER_FULL && !full++) own->full = heads;
+    tn_hyper_demand(reader, heads.dim == same->dim && heads.kv_heads == same->kv_heads, NULL, by, heads.dim,
+                    "the same heads in all layers of a kind");
+  }
+}
+
 /* Both kinds of heads. GGUF has the full ones' sizes under the usual keys, config.json the sliding ones'. */
 static void read_heads(tn_hyper_reader *reader, tn_hyper *hyper, gemma4_hyper *own) {
   if (tn_hyper_is_folder(reader)) {
     own->values_are_keys = tn_hyper_bool_or(reader, NULL, "attention_k_eq_v", false);
     own->sliding = (head_hyper){hyper->key_dim, hyper->kv_heads};
-    own->full.dim = tn_hyper_u32_or(reader, NULL, "global_head_dim", hyper->key_dim);
-    uint32_t kv_heads = tn_hyper_u32_or(reader, NULL, "num_global_key_value_heads", hyper->kv_heads);
-    own->full.kv_heads = own->values_are_keys ? kv_heads : hyper->kv_heads;
+    read_full_heads(reader, hyper, own);
   } else {
     double kv_heads[TN_MAX_LAYERS];
     uint32_t count = tn_hyper_list(reader, "attention.head_count_kv", NULL, kv_heads, TN_MAX_LAYERS);
@@ -54,7 +80,8 @@ static void read_positions(tn_hyper_reader *reader, tn_hyper *hyper, const gemma
   if (tn_hyper_is_folder(reader)) return;
   hyper->rope_sliding = hyper->rope;
   hyper->rope_sliding.theta = tn_hyper_f32_or(reader, "rope.freq_base_swa", NULL, 10000);
-  hyper->rope_sliding.rotary = tn_hyper_u32_or(reader, "rope.dimension_count_swa", NULL, own->sliding.dim);
+  hyper->rope_sliding.rotary = hyper->rope_sliding.span =
+      tn_hyper_u32_or(reader, "rope.dimension_count_swa", NULL, own->sliding.dim);
   tn_hyper_demand(reader, hyper->rope_sliding.rotary <= own->sliding.dim && hyper->rope_sliding.rotary % 2 == 0,
                   "rope.dimension_count_swa", NULL, hyper->rope_sliding.rotary, "an even width up to the head's size");
 }
@@ -89,6 +116,7 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_kinds(reader, hyper, "attention.sliding_window_pattern", TN_LAYER_SLIDING, 6);
   gemma4_hyper *own = tn_hyper_own(reader, sizeof *own);
   if (reader->status != TN_OK) return;
+  if (tn_hyper_is_folder(reader)) hyper->kinds[hyper->layers - 1] = TN_LAYER_FULL; /* whatever is listed */
   hyper->own = own;
   read_heads(reader, hyper, own);
   read_positions(reader, hyper, own);

@@ -3,6 +3,10 @@
  * learners, 2019. */
 #include "model/build.h"
 
+typedef struct gpt2_hyper {
+  bool by_layer; /* scores are divided by the layer's number, from 1 */
+} gpt2_hyper;
+
 static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->activation = TN_ACTIVATION_GELU_TANH;
   tn_hyper_read_common(reader, hyper);
@@ -11,19 +15,25 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_demand(reader, hyper->norm_epsilon >= 0, "attention.layer_norm_epsilon", "layer_norm_epsilon",
                   (double)hyper->norm_epsilon, "0 or more");
   if (!hyper->ffn) hyper->ffn = 4 * hyper->width;
-  bool inverse = tn_hyper_bool_or(reader, NULL, "scale_attn_by_inverse_layer_idx", false);
+  const tn_file_tensor *up = tn_container_find_tensor(reader->file, "blk.0.ffn_up.weight");
+  if (up && up->rank == 2 && up->dims[1] <= (1 << 24))
+    hyper->ffn = (uint32_t)up->dims[1]; /* GGUF files say 4 * width */
+  gpt2_hyper *own = tn_hyper_own(reader, sizeof *own);
+  if (!own) return;
+  own->by_layer = tn_hyper_bool_or(reader, NULL, "scale_attn_by_inverse_layer_idx", false);
+  hyper->own = own;
   bool scaled = tn_hyper_bool_or(reader, NULL, "scale_attn_weights", true);
   bool crossed = tn_hyper_bool_or(reader, NULL, "add_cross_attention", false);
   tn_hyper_ignore(reader, NULL, "reorder_and_upcast_attn"); /* a matter of half precision */
   tn_hyper_ignore(reader, NULL, "n_ctx");
-  tn_hyper_demand(reader, !inverse, NULL, "scale_attn_by_inverse_layer_idx", 1, "false");
-  tn_hyper_demand(reader, scaled, NULL, "scale_attn_weights", 0, "true");
+  if (!scaled) hyper->attention_scale = 1;
   tn_hyper_demand(reader, !crossed, NULL, "add_cross_attention", 1, "false");
 }
 
 static tn_ref block(tn_build *build, tn_ref x, uint32_t layer) {
   const tn_hyper *h = build->hyper;
-  const tn_attention_block attention = tn_block_attention_of(build, layer);
+  tn_attention_block attention = tn_block_attention_of(build, layer);
+  if (((const gpt2_hyper *)h->own)->by_layer) attention.scale /= (float)(layer + 1);
   uint32_t q_rows = h->heads * h->key_dim, k_rows = h->kv_heads * h->key_dim, v_rows = h->kv_heads * h->value_dim;
   uint32_t total = q_rows + k_rows + v_rows;
   tn_ref a = tn_block_norm(build, x, "attn_norm", layer);

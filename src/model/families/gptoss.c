@@ -59,9 +59,16 @@ static const tn_tensor_name names[] = {
     {"blk.#.ffn_down_exps.weight", "layers.#.mlp.experts.down_proj_blocks", TN_FORM_BLOCKS},
     {"blk.#.ffn_down_exps.bias", "layers.#.mlp.experts.down_proj_bias", 0},
     {0}};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"rms_norm_eps", 1e-5, NULL},
+                                      {"rope_theta", 150000, NULL},
+                                      {"head_dim", 64, NULL},
+                                      {"num_key_value_heads", 8, NULL},
+                                      {0}};
 const tn_family tn_family_gptoss = {.name = "gpt-oss",
                                     .architectures = architectures,
                                     .model_types = model_types,
                                     .names = names,
+                                    .defaults = defaults,
                                     .configure = configure,
                                     .build = build_graph};

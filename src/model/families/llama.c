@@ -25,10 +25,15 @@ static const tn_tensor_name names[] = {{"blk.#.ffn_gate_inp", "layers.#.block_sp
                                        {"blk.#.ffn_down_exps", "layers.#.block_sparse_moe.experts.%.w2", 0},
                                        {0}};
 static const char *const unused[] = {"layers.#.self_attn.rotary_emb.inv_freq", NULL};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"rms_norm_eps", 1e-5, "mixtral"},     {"rope_theta", 1e6, "mixtral"},
+                                      {"num_key_value_heads", 8, "mixtral"}, {"num_key_value_heads", 8, "mistral"},
+                                      {"sliding_window", 4096, "mistral"},   {0}};
 const tn_family tn_family_llama = {.name = "llama",
                                    .architectures = architectures,
                                    .model_types = model_types,
                                    .names = names,
                                    .unused = unused,
+                                   .defaults = defaults,
                                    .configure = configure,
                                    .build = build_graph};

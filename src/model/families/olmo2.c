@@ -30,9 +30,13 @@ static const char *const model_types[] = {"olmo2", "olmo3", NULL};
 static const tn_tensor_name names[] = {{"blk.#.post_attention_norm", "layers.#.post_attention_layernorm", 0},
                                        {"blk.#.post_ffw_norm", "layers.#.post_feedforward_layernorm", 0},
                                        {0}};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {
+    {"rms_norm_eps", 1e-5, NULL}, {"rope_theta", 5e5, "olmo3"}, {"sliding_window", 4096, "olmo3"}, {0}};
 const tn_family tn_family_olmo2 = {.name = "olmo2",
                                    .architectures = architectures,
                                    .model_types = model_types,
                                    .names = names,
+                                   .defaults = defaults,
                                    .configure = configure,
                                    .build = build_graph};

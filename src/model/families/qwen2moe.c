@@ -2,10 +2,19 @@
  */
 #include "model/build.h"
 
+/* Where layer_types doesn't list them, every second of the lower layers slides, the first of them first. */
+static void read_window(tn_hyper_reader *reader, tn_hyper *hyper) {
+  tn_hyper_read_upper_window(reader, hyper);
+  uint32_t most = tn_hyper_u32_or(reader, NULL, "max_window_layers", 28);
+  if (tn_hyper_has(reader, NULL, "layer_types") || !hyper->window) return;
+  for (uint32_t i = 0; i < hyper->layers; i++)
+    hyper->kinds[i] = i % 2 == 0 && i < most ? TN_LAYER_SLIDING : TN_LAYER_FULL;
+}
+
 static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_common(reader, hyper);
   tn_hyper_read_rope(reader, hyper, NULL, &hyper->rope);
-  tn_hyper_read_upper_window(reader, hyper);
+  read_window(reader, hyper);
   tn_hyper_read_experts(reader, hyper);
   hyper->experts.scoring = TN_MOE_SOFTMAX;
   hyper->experts.normalise = tn_hyper_bool_or(reader, "expert_weights_norm", "norm_topk_prob", false);

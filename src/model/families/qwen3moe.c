@@ -6,6 +6,7 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_common(reader, hyper);
   tn_hyper_read_rope(reader, hyper, NULL, &hyper->rope);
   tn_hyper_read_upper_window(reader, hyper);
+  if (hyper->window) memset(hyper->kinds, TN_LAYER_SLIDING, hyper->layers); /* max_window_layers doesn't count here */
   hyper->qk_norm = TN_QK_NORM_HEAD;
   tn_hyper_read_experts(reader, hyper);
   hyper->experts.scoring = TN_MOE_SOFTMAX;

@@ -76,9 +76,12 @@ static const tn_tensor_name names[] = {
     {"blk.#.ssm_norm", "layers.#.linear_attn.norm", 0},
     {"blk.#.ssm_out", "layers.#.linear_attn.out_proj", 0},
     {0}};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"head_dim", 256, NULL}, {"partial_rotary_factor", 0.25, NULL}, {0}};
 const tn_family tn_family_qwen3next = {.name = "qwen3next",
                                        .architectures = architectures,
                                        .model_types = model_types,
                                        .names = names,
+                                       .defaults = defaults,
                                        .configure = configure,
                                        .build = build_graph};

@@ -18,6 +18,8 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   smollm3_hyper *own = tn_hyper_own(reader, sizeof *own);
   if (reader->status != TN_OK) return;
   for (uint32_t i = 0; i < hyper->layers; i++) own->turns[i] = count ? listed[i] != 0 : (i + 1) % interval != 0;
+  if (hyper->window && !tn_hyper_has(reader, NULL, "layer_types")) /* layers without positions slide */
+    for (uint32_t i = 0; i < hyper->layers; i++) hyper->kinds[i] = own->turns[i] ? TN_LAYER_FULL : TN_LAYER_SLIDING;
   hyper->own = own;
 }
 
@@ -36,5 +38,11 @@ static void build_graph(tn_build *build) {
 }
 
 static const char *const names[] = {"smollm3", NULL};
-const tn_family tn_family_smollm3 = {
-    .name = "smollm3", .architectures = names, .model_types = names, .configure = configure, .build = build_graph};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"rope_theta", 2e6, NULL}, {"num_key_value_heads", 4, NULL}, {0}};
+const tn_family tn_family_smollm3 = {.name = "smollm3",
+                                     .architectures = names,
+                                     .model_types = names,
+                                     .defaults = defaults,
+                                     .configure = configure,
+                                     .build = build_graph};

@@ -206,6 +206,8 @@ static bool read_options(tn_reading *reading, tn_generation *generation, const j
   options->repeat_penalty = (float)tn_field_number(body, "repetition_penalty", 1);
   options->seed = read_seed(body, generation->exchange);
   options->timeout_ns = (uint64_t)generation->exchange->server->options.timeout_seconds * 1000000000u;
+  if (tn_field_boolean(body, "store", false))
+    return refuse(reading, "store", TN_E_UNSUPPORTED, "store: nothing is stored; give false or leave it out");
   return read_stop(reading, body) && read_bias(reading, body) && read_format(reading, body) &&
          read_logprobs(reading, generation, body) && read_stream_options(reading, generation, body);
 }

@@ -12,6 +12,7 @@
 #define TN_ON_TOKENIZE 4u
 #define TN_ON_DETOKENIZE 8u
 #define TN_ON_MESSAGES 16u
+#define TN_ON_RESPONSES 64u
 #define TN_ON_COUNT 32u /* count_tokens of messages */
 
 /* Checks a request's body against the table: an object, every field known on `endpoint` and not refused, of its type

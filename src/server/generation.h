@@ -70,7 +70,7 @@ struct tn_surface {
   json_t *(*whole)(tn_generation *generation);
 };
 
-extern const tn_surface tn_surface_chat, tn_surface_text, tn_surface_messages;
+extern const tn_surface tn_surface_chat, tn_surface_text, tn_surface_messages, tn_surface_responses;
 
 struct tn_generation {
   tn_exchange *exchange;
@@ -93,7 +93,8 @@ struct tn_generation {
   /* of libmicrohttpd's thread */
   tn_buf out;
   size_t sent;
-  bool is_closed; /* all was put into `out` */
+  uint64_t sequence; /* number of the next event, where the surface numbers them */
+  bool is_closed;    /* all was put into `out` */
 };
 
 /* One for `count` choices, not yet submitted; NULL when memory is out. */

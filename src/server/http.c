@@ -24,6 +24,7 @@ static const tn_route routes[] = {
     {"/v1/models", "GET", 0, false, tn_endpoint_models},
     {"/v1/chat/completions", "POST", TN_ON_CHAT, false, tn_endpoint_chat},
     {"/v1/completions", "POST", TN_ON_COMPLETIONS, false, tn_endpoint_completions},
+    {"/v1/responses", "POST", TN_ON_RESPONSES, false, tn_endpoint_responses},
     {"/v1/messages", "POST", TN_ON_MESSAGES, false, tn_endpoint_messages},
     {"/v1/messages/count_tokens", "POST", TN_ON_COUNT, false, tn_endpoint_count_tokens},
     {"/tokenize", "POST", TN_ON_TOKENIZE, false, tn_endpoint_tokenize},

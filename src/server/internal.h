@@ -70,6 +70,7 @@ unsigned tn_http_status(tn_status status);
 enum MHD_Result tn_endpoint_chat(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_completions(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_messages(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_responses(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_count_tokens(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_tokenize(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_detokenize(tn_exchange *exchange, const json_t *body);

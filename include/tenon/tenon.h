@@ -136,7 +136,9 @@ typedef enum tn_output_kind {
   TN_OUTPUT_REASONING = 3,
   TN_OUTPUT_TOOL_CALL = 4,
   /* only for requests that give prompt_logprobs */
-  TN_OUTPUT_PROMPT = 5
+  TN_OUTPUT_PROMPT = 5,
+  /* only for requests that give tool_call_deltas */
+  TN_OUTPUT_TOOL_CALL_DELTA = 6
 } tn_output_kind;
 typedef enum tn_finish {
   TN_FINISH_NONE = 0,
@@ -153,10 +155,13 @@ typedef struct tn_top_logprob {
 
 /* One event of a request. TEXT: one sampled token and the text it released (possibly empty: half a character or a
  * possible stop string is held back). REASONING: the same, of text that is reasoning. TOOL_CALL: one whole call; `text`
- * is its arguments, always a JSON object. Where a token releases several, the first of them carries the token. PROMPT:
- * one token of the prompt, without text; they come in order, before the answer. DONE: the last event, with the sums.
- * ERROR: the last event, `error` says why. Pointers are valid until the next call of tn_request_next on this request
- * (or until the callback returns). */
+ * is its arguments, always a JSON object. TOOL_CALL_DELTA: the next piece of the arguments of a call under way, with
+ * its name, id and index; the pieces of a call, joined, are the text of its TOOL_CALL, which still follows once the
+ * call is complete. (If the answer ends within a call, by length or cancelled, it doesn't.) They come only where calls
+ * are held to the tools' schemas and arguments are written as JSON; elsewhere a call comes whole alone. Where a token
+ * releases several, the first of them carries the token. PROMPT: one token of the prompt, without text; they come in
+ * order, before the answer. DONE: the last event, with the sums. ERROR: the last event, `error` says why. Pointers are
+ * valid until the next call of tn_request_next on this request (or until the callback returns). */
 typedef struct tn_output {
   uint32_t size;
   uint32_t kind;    /* tn_output_kind */
@@ -172,7 +177,8 @@ typedef struct tn_output {
   uint32_t completion_tokens;            /* DONE */
   uint64_t queue_ns, prefill_ns, decode_ns; /* DONE: waiting; admission to first token; first token to end */
   tn_error error;
-  /* TOOL_CALL: the tool's name (one of those given), an id for the call (nine letters and digits), its number */
+  /* TOOL_CALL, TOOL_CALL_DELTA: the tool's name (one of those given), an id for the call (nine letters and digits), its
+   * number */
   const char *tool_name, *tool_id;
   uint32_t tool_index;
   uint32_t stop_string; /* DONE with STOP: 1 + the index of the stop string that ended the answer; 0: none did */
@@ -231,6 +237,7 @@ typedef struct tn_request_options {
   uint32_t prompt_logprobs;  /* 1: the prompt's tokens come as PROMPT with their log-probabilities, and top_logprobs
                                 alternatives; all of the prompt is computed then, whatever is cached */
   uint32_t no_answer;        /* 1: the prompt is computed (and cached) and nothing answered; it ends with LENGTH */
+  uint32_t tool_call_deltas; /* 1: calls come as TOOL_CALL_DELTAs too, while they are written */
 } tn_request_options;
 #define TN_REQUEST_OPTIONS \
   { .size = sizeof(tn_request_options), .repeat_penalty = 1.0f, .repeat_last = 64, .top_p = 1.0f }

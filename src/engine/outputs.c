@@ -61,10 +61,14 @@ void tn_outputs_destroy(tn_outputs *outputs) {
   free(outputs);
 }
 
+static bool is_of_call(uint32_t kind) {
+  return kind == TN_OUTPUT_TOOL_CALL || kind == TN_OUTPUT_TOOL_CALL_DELTA;
+}
+
 /* Bytes that the texts of an output take. */
 static size_t texts_size(const tn_output *output) {
   size_t size = output->text_bytes + 1;
-  if (output->kind == TN_OUTPUT_TOOL_CALL) size += strlen(output->tool_name) + strlen(output->tool_id) + 2;
+  if (is_of_call(output->kind)) size += strlen(output->tool_name) + strlen(output->tool_id) + 2;
   return size;
 }
 
@@ -89,7 +93,7 @@ bool tn_outputs_push(tn_outputs *outputs, const tn_output *output) {
                     .logprob = output->logprob,
                     .top_count = output->top_count};
     put_text(outputs, output->text, output->text_bytes);
-    if (output->kind == TN_OUTPUT_TOOL_CALL) {
+    if (is_of_call(output->kind)) {
       next->name_bytes = strlen(output->tool_name);
       put_text(outputs, output->tool_name, next->name_bytes);
       put_text(outputs, output->tool_id, strlen(output->tool_id));
@@ -117,7 +121,7 @@ void tn_outputs_end(tn_outputs *outputs, const tn_output *output) {
 static tn_output read_event(const tn_outputs *outputs, uint32_t number) {
   const event *from = &outputs->events[number];
   const char *behind = outputs->text + from->text + from->text_bytes + 1;
-  bool is_call = from->kind == TN_OUTPUT_TOOL_CALL;
+  bool is_call = is_of_call(from->kind);
   return (tn_output){.size = sizeof(tn_output),
                      .kind = from->kind,
                      .tool_name = is_call ? behind : NULL,

@@ -74,6 +74,7 @@ struct tn_parts {
   tn_buf decoded, shown;
   bool is_stopped;
   int stopped_by; /* index of the stop string, once is_stopped */
+  bool wants_pieces; /* of calls */
   tn_part_sink sink;
   void *context;
 };
@@ -114,6 +115,7 @@ tn_status tn_parts_create(const tn_vocabulary *vocabulary, const tn_request_opti
   tn_parts *parts = *made = tn_calloc(1, sizeof *parts);
   if (!parts) return tn_fail(error, TN_E_MEMORY, "no memory for an answer's parts");
   parts->tokenizer = vocabulary->tokenizer;
+  parts->wants_pieces = options->tool_call_deltas != 0;
   parts->sink = sink;
   parts->context = context;
   parts->tools = use->tools;
@@ -186,6 +188,10 @@ int tn_parts_stopped_by(const tn_parts *parts) {
 
 bool tn_parts_in_call(tn_parts *parts, tn_text *body) {
   return tn_tool_parser_in_call(parts->parser, body);
+}
+
+void tn_parts_hold(tn_parts *parts, bool for_good) {
+  if (parts->wants_pieces) tn_tool_parser_hold(parts->parser, for_good);
 }
 
 bool tn_parts_is_reasoning(const tn_parts *parts) {

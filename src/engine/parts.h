@@ -40,6 +40,8 @@ bool tn_parts_end(tn_parts *parts, bool *is_over);
 int tn_parts_stopped_by(const tn_parts *parts);
 /* Inside a call: true, and what its grammar begins with (tn_tool_parser_in_call). */
 bool tn_parts_in_call(tn_parts *parts, tn_text *body);
+/* tn_tool_parser_hold, where the request wants pieces of calls. */
+void tn_parts_hold(tn_parts *parts, bool for_good);
 /* The answer so far ends inside reasoning. */
 bool tn_parts_is_reasoning(const tn_parts *parts);
 

@@ -203,7 +203,8 @@ void tn_request_put_score(tn_request *request, const tn_sample *sample) {
 static bool emit_part(void *context, const tn_part *part) {
   static const uint32_t kinds[] = {[TN_PART_CONTENT] = TN_OUTPUT_TEXT,
                                    [TN_PART_REASONING] = TN_OUTPUT_REASONING,
-                                   [TN_PART_CALL] = TN_OUTPUT_TOOL_CALL};
+                                   [TN_PART_CALL] = TN_OUTPUT_TOOL_CALL,
+                                   [TN_PART_CALL_PIECE] = TN_OUTPUT_TOOL_CALL_DELTA};
   tn_request *request = context;
   tn_output output = {.size = sizeof output,
                       .kind = kinds[part->kind],
@@ -232,7 +233,10 @@ tn_status tn_request_take_apart(tn_request *request, const tn_request_limits *li
   /* calls that the model is free to make are then only checked to be calls */
   if (status != TN_OK && (use->is_required || status != TN_E_UNSUPPORTED)) return status;
   uint64_t seed = tn_clock_ns() ^ (uint64_t)(uintptr_t)request;
-  return tn_parts_create(request->vocabulary, options, use, seed, emit_part, request, &request->parts, error);
+  const bool is_held = use->tools && use->is_required;
+  status = tn_parts_create(request->vocabulary, options, use, seed, emit_part, request, &request->parts, error);
+  if (status == TN_OK && is_held) tn_parts_hold(request->parts, true);
+  return status;
 }
 
 static bool is_thinking(const tn_request *request) {
@@ -258,6 +262,7 @@ static void follow_calls(tn_request *request) {
     request->is_in_call = false;
   } else if (!was_in_call) {
     request->is_in_call = tn_constraint_begin(request->constraint, body.data, body.bytes);
+    if (request->is_in_call) tn_parts_hold(request->parts, false);
   }
 }
 

@@ -73,6 +73,8 @@ static void send_off(speaker *s) {
 typedef struct heard {
   tn_buf content, reasoning;
   json_t *calls;
+  json_t *pieces;       /* arguments by id, joined */
+  uint32_t piece_count; /* of all calls */
   tn_output last;
   uint32_t tokens;
 } heard;
@@ -81,7 +83,7 @@ static void hear(speaker *s, const char *name, tn_request_options options, heard
   char messages[80];
   tn_request *request;
   tn_error error = {0};
-  *h = (heard){.calls = json_array()};
+  *h = (heard){.calls = json_array(), .pieces = json_object()};
   snprintf(messages, sizeof messages, "[{\"role\": \"user\", \"content\": \"%s\"}]", name);
   options.messages_json = messages;
   if (tn_engine_submit(s->engine, &options, &request, &error) != TN_OK) fail_msg("%s", error.message);
@@ -90,7 +92,16 @@ static void hear(speaker *s, const char *name, tn_request_options options, heard
     if (h->last.kind == TN_OUTPUT_DONE || h->last.kind == TN_OUTPUT_ERROR) break;
     if (h->last.token >= 0) h->tokens++;
     assert_int_equal(h->last.text[h->last.text_bytes], 0);
-    if (h->last.kind == TN_OUTPUT_TOOL_CALL) {
+    if (h->last.kind == TN_OUTPUT_TOOL_CALL_DELTA) {
+      assert_int_equal(options.tool_call_deltas, 1);
+      assert_true(h->last.tool_name[0] && strlen(h->last.tool_id) == 9 && h->last.text_bytes > 0);
+      json_t *before = json_object_get(h->pieces, h->last.tool_id);
+      json_object_set_new(h->pieces, h->last.tool_id,
+                          json_sprintf("%s%s", before ? json_string_value(before) : "", h->last.text));
+      h->piece_count++;
+    } else if (h->last.kind == TN_OUTPUT_TOOL_CALL) {
+      const char *joined = json_string_value(json_object_get(h->pieces, h->last.tool_id));
+      if (joined) assert_string_equal(joined, h->last.text);
       assert_int_equal(h->last.tool_index, json_array_size(h->calls));
       json_array_append_new(
           h->calls, json_pack("{s:s, s:o}", "name", h->last.tool_name, "arguments", json_loads(h->last.text, 0, NULL)));
@@ -107,6 +118,7 @@ static void forget(heard *h) {
   tn_buf_finish(&h->content);
   tn_buf_finish(&h->reasoning);
   json_decref(h->calls);
+  json_decref(h->pieces);
 }
 
 static const char *text_of(const tn_buf *buf) {
@@ -462,6 +474,11 @@ static void hear_spoken(const struct syntax *syntax, const char *text, bool are_
   parrot_finish(&p);
 }
 
+/* Whether arguments are written as they are given out, so that they come in pieces too. */
+static bool writes_json(const struct syntax *syntax) {
+  return !strstr(syntax->words, "<parameter=") && !strstr(syntax->words, "<|tool_call>");
+}
+
 /* A parrot would say something else; the grammar makes it call. */
 static void a_call_can_be_demanded(void **state) {
   (void)state;
@@ -475,11 +492,13 @@ static void a_call_can_be_demanded(void **state) {
     options.max_tokens = 400;
     options.temperature = 1.0f;
     options.seed = i;
+    options.tool_call_deltas = 1;
     heard h;
     const char *text = "No.";
     if (are_channels) text = "<|channel|>analysis<|message|>Hm.<|end|>No.";
     hear_spoken(one, text, are_control, &options, &h);
     expect_short_call(&h, "");
+    assert_int_equal(h.piece_count > 0, writes_json(one));
     if (h.reasoning.size) assert_string_equal(h.reasoning.data, "Hm.");
     if (i % 2) assert_string_equal(json_string_value(json_object_get(json_array_get(h.calls, 0), "name")), "add");
     forget(&h);
@@ -499,6 +518,7 @@ static void several_calls_can_be_demanded(void **state) {
       options.max_tokens = 400;
       options.temperature = 3.0f;
       options.seed = i;
+      options.tool_call_deltas = 1;
       heard h;
       hear_spoken(&spoken[k], "No.", i % 2, &options, &h);
       uint32_t calls = (uint32_t)json_array_size(h.calls);
@@ -521,9 +541,27 @@ static void calls_that_are_begun_are_held(void **state) {
     options.max_tokens = 400;
     options.seed = i;
     options.temperature = i % 4 / 2 ? 0.5f : 0.0f;
+    options.tool_call_deltas = 1;
     heard h;
     hear_spoken(one, one->begun, i % 2, &options, &h);
     expect_short_call(&h, one->content);
+    assert_int_equal(h.piece_count > 0, writes_json(one));
+    forget(&h);
+  }
+}
+
+/* A call that gave pieces and is cut off is neither a call nor content. */
+static void pieces_of_a_call_that_is_cut_off(void **state) {
+  (void)state;
+  for (uint32_t length = 1; length < 60; length++) {
+    tn_request_options options = TN_REQUEST_OPTIONS;
+    options.tools_json = SHORT_TOOLS;
+    options.tool_choice = "function:add";
+    options.single_tool_call = options.tool_call_deltas = 1;
+    options.max_tokens = length;
+    heard h;
+    hear_spoken(&spoken[0], "No.", true, &options, &h);
+    if (h.piece_count) assert_int_equal(h.content.size, 0);
     forget(&h);
   }
 }
@@ -602,6 +640,7 @@ int main(void) {
                                      cmocka_unit_test(a_call_can_be_demanded),
                                      cmocka_unit_test(several_calls_can_be_demanded),
                                      cmocka_unit_test(calls_that_are_begun_are_held),
+                                     cmocka_unit_test(pieces_of_a_call_that_is_cut_off),
                                      cmocka_unit_test(a_schema_is_for_what_follows_reasoning),
                                      cmocka_unit_test(faulty_requests_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* Answers taken apart: any text, in each syntax, means the same whole and byte by byte, and arguments are JSON
- * objects. The first byte chooses the syntax. */
+ * objects. The first byte chooses the syntax, and whether calls come by pieces too. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ typedef struct story {
 } story;
 
 static bool take_part(void *context, const tn_part *part) {
-  static const char kinds[] = {[TN_PART_CONTENT] = 'c', [TN_PART_REASONING] = 'r', [TN_PART_CALL] = 'C'};
+  static const char kinds[] = {
+      [TN_PART_CONTENT] = 'c', [TN_PART_REASONING] = 'r', [TN_PART_CALL] = 'C', [TN_PART_CALL_PIECE] = 'p'};
   story *told = context;
   if (told->kind != kinds[part->kind] || part->kind == TN_PART_CALL) tn_buf_putc(&told->text, kinds[part->kind]);
   told->kind = kinds[part->kind];
@@ -46,12 +47,13 @@ static bool take_part(void *context, const tn_part *part) {
   return true;
 }
 
-static story tell(const char *source, const tn_tool_list *tools, tn_text text, bool in_bytes) {
+static story tell(const char *source, const tn_tool_list *tools, tn_text text, bool by_pieces, bool in_bytes) {
   story told = {0};
   tn_tool_parser *parser;
   const tn_tool_parser_options options = {
       .template_source = source, .tools = tools, .sink = take_part, .context = &told};
   demand(tn_tool_parser_create(&parser, &options, NULL) == TN_OK);
+  if (by_pieces) tn_tool_parser_hold(parser, true);
   if (!in_bytes) demand(tn_tool_parser_push(parser, text, false));
   for (size_t i = 0; in_bytes && i < text.bytes; i++)
     demand(tn_tool_parser_push(parser, (tn_text){text.data + i, 1}, false));
@@ -66,9 +68,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   tn_tool_list *tools;
   if (!size) return 0;
   demand(tn_tool_list_create(&tools, tools_json, NULL) == TN_OK);
-  const char *source = templates[data[0] % TN_COUNT(templates)];
+  const char *source = templates[(data[0] & 127) % TN_COUNT(templates)];
   const tn_text text = {(const char *)data + 1, size - 1};
-  story whole = tell(source, tools, text, false), bytes = tell(source, tools, text, true);
+  const bool by_pieces = data[0] & 128;
+  story whole = tell(source, tools, text, by_pieces, false), bytes = tell(source, tools, text, by_pieces, true);
   demand(whole.text.size == bytes.text.size &&
          (!whole.text.size || !memcmp(whole.text.data, bytes.text.data, whole.text.size)));
   tn_buf_finish(&whole.text);

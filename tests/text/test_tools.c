@@ -32,6 +32,8 @@ static tn_tool_list *tools;
 /* What an answer gave. */
 typedef struct meaning {
   tn_buf content, reasoning, calls; /* calls: "name arguments\n" */
+  tn_buf pieces;                    /* the same, without the last newline */
+  uint32_t pieces_of;               /* call number, plus one */
   uint32_t call_count;
   uint32_t most_calls; /* the sink ends the answer there */
 } meaning;
@@ -40,6 +42,7 @@ static void finish_meaning(meaning *m) {
   tn_buf_finish(&m->content);
   tn_buf_finish(&m->reasoning);
   tn_buf_finish(&m->calls);
+  tn_buf_finish(&m->pieces);
 }
 
 static bool take_part(void *context, const tn_part *part) {
@@ -54,6 +57,12 @@ static bool take_part(void *context, const tn_part *part) {
     tn_buf_printf(&m->calls, "%.*s %.*s\n", (int)part->name.bytes, part->name.data, (int)part->text.bytes,
                   part->text.data);
     m->call_count++;
+  } else if (part->kind == TN_PART_CALL_PIECE) {
+    if (m->pieces_of) assert_true(part->index + 1 == m->pieces_of || part->index == m->pieces_of);
+    if (part->index + 1 != m->pieces_of)
+      tn_buf_printf(&m->pieces, "%s%.*s ", m->pieces_of ? "\n" : "", (int)part->name.bytes, part->name.data);
+    m->pieces_of = part->index + 1;
+    tn_buf_append(&m->pieces, part->text.data, part->text.bytes);
   } else {
     assert_true(part->text.bytes > 0);
     tn_buf_append(part->kind == TN_PART_CONTENT ? &m->content : &m->reasoning, part->text.data, part->text.bytes);
@@ -176,6 +185,47 @@ static void beginnings_too(void **state) {
 }
 
 /* Nothing is lost where there is neither call nor reasoning: the content is the text. */
+/* Arguments by pieces, of calls as a grammar writes them: joined they are those of the call. */
+static void pieces_are_the_arguments(void **state) {
+  (void)state;
+  static const struct {
+    const char *words, *text;
+  } held[] = {
+      {"<tool_call>",
+       "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"}\\\"{\\\\\"}}\n</tool_call>\n<tool_call>\n"
+       "{\"name\":\"add\",\"arguments\":{\"a\":[{\"name\":1}]}}</tool_call>"},
+      {"<|python_tag|>", "{\"name\": \"add\", \"parameters\": {\"a\": 1}}"},
+      {"[TOOL_CALLS]",
+       "[TOOL_CALLS] [{\"name\": \"add\", \"arguments\": {}}, {\"name\": \"add\", \"arguments\": {\"a\": {}}}]"},
+      {"[TOOL_CALLS] [ARGS]",
+       "[TOOL_CALLS]add[ARGS]{\"a\": 1}[TOOL_CALLS]weather[CALL_ID]123456789[ARGS]{\"city\": \"é\"}"},
+      {"<｜tool▁calls▁begin｜> <｜tool▁sep｜>",
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>function<"
+       "｜tool▁sep｜>weather\n"
+       "```json\n{\"city\": \"x\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+      {"<|channel|> <|message|>",
+       "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\": [[]]}<|call|>"}};
+  for (size_t i = 0; i < TN_COUNT(held); i++)
+    for (size_t step = 1; step < strlen(held[i].text) + 7; step += 7) {
+      meaning m = {0};
+      tn_tool_parser *parser;
+      const tn_tool_parser_options options = {
+          .template_source = held[i].words, .tools = tools, .sink = take_part, .context = &m};
+      assert_int_equal(tn_tool_parser_create(&parser, &options, NULL), TN_OK);
+      tn_tool_parser_hold(parser, true);
+      for (size_t at = 0, bytes = strlen(held[i].text); at < bytes; at += step)
+        assert_true(
+            tn_tool_parser_push(parser, (tn_text){held[i].text + at, bytes - at < step ? bytes - at : step}, false));
+      assert_true(tn_tool_parser_end(parser));
+      tn_tool_parser_destroy(parser);
+      assert_true(m.call_count > 0 && m.pieces.size > 0);
+      assert_int_equal(m.content.size, 0);
+      assert_memory_equal(m.pieces.data, m.calls.data, m.pieces.size);
+      assert_int_equal(m.pieces.size + 1, m.calls.size); /* but for the last newline */
+      finish_meaning(&m);
+    }
+}
+
 static void the_sink_can_end_it(void **state) {
   (void)state;
   for (size_t i = 0; i < case_count; i++) {
@@ -253,9 +303,12 @@ static int free_cases(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(meanings_are_as_written),  cmocka_unit_test(cuts_do_not_matter),
-      cmocka_unit_test(beginnings_too),           cmocka_unit_test(the_sink_can_end_it),
-      cmocka_unit_test(faulty_tools_are_refused), cmocka_unit_test(prompts_that_open_reasoning)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(meanings_are_as_written),
+                                     cmocka_unit_test(cuts_do_not_matter),
+                                     cmocka_unit_test(beginnings_too),
+                                     cmocka_unit_test(the_sink_can_end_it),
+                                     cmocka_unit_test(pieces_are_the_arguments),
+                                     cmocka_unit_test(faulty_tools_are_refused),
+                                     cmocka_unit_test(prompts_that_open_reasoning)};
   return cmocka_run_group_tests(tests, read_cases, free_cases);
 }

@@ -32,13 +32,17 @@ struct tn_tool_parser {
   bool is_over;
   unsigned quotes; /* in a bare call */
   uint32_t call_count;
-  tn_buf waiting;   /* bytes that may begin a marker */
-  tn_buf run;       /* to be given out: content or reasoning, by the place */
-  tn_buf blank;     /* white space behind it */
-  tn_buf region;    /* a call or a header as it was written */
-  size_t body;      /* where in it the call's text begins */
-  tn_buf recipient; /* channels: the tool that a message is for */
-  tn_buf begun;     /* channels: what a grammar begins with */
+  tn_buf waiting;                 /* bytes that may begin a marker */
+  tn_buf run;                     /* to be given out: content or reasoning, by the place */
+  tn_buf blank;                   /* white space behind it */
+  tn_buf region;                  /* a call or a header as it was written */
+  size_t body;                    /* where in it the call's text begins */
+  tn_buf recipient;               /* channels: the tool that a message is for */
+  tn_buf begun;                   /* channels: what a grammar begins with */
+  bool is_held, is_held_for_good; /* to a grammar: calls are given out by pieces too */
+  bool has_pieces;                /* the call under way gave some */
+  tn_call_pieces pieces;
+  tn_buf piece;
   tn_calls calls;
 };
 
@@ -69,6 +73,7 @@ void tn_tool_parser_destroy(tn_tool_parser *p) {
   tn_buf_finish(&p->region);
   tn_buf_finish(&p->recipient);
   tn_buf_finish(&p->begun);
+  tn_buf_finish(&p->piece);
   tn_buf_finish(&p->calls.text);
   free(p->calls.calls);
   free(p);
@@ -104,6 +109,28 @@ static void write_id(char id[10], uint64_t seed, uint32_t index) {
   id[9] = 0;
 }
 
+/* What the arguments of a call under way have got since the last time. */
+static void give_pieces(tn_tool_parser *p) {
+  tn_text piece;
+  if (p->place != IN_CALL || !(p->is_held || p->is_held_for_good)) return;
+  const tn_text body = {p->region.data + p->body, p->region.size - p->body};
+  const tn_text recipient = {p->recipient.data, p->recipient.size};
+  while (!p->is_over && tn_call_pieces_next(&p->pieces, p->syntax, p->calls.tools, body, recipient, &piece)) {
+    char id[10];
+    const uint32_t index = p->call_count + p->pieces.number;
+    if (p->pieces.tool < 0) continue;
+    p->has_pieces = true;
+    write_id(id, p->options.id_seed, index);
+    tn_buf_clear(&p->piece);
+    if (!tn_buf_append(&p->piece, piece.data, piece.bytes)) return;
+    give(p, &(tn_part){.kind = TN_PART_CALL_PIECE,
+                       .text = {p->piece.data, p->piece.size},
+                       .name = tn_tool_list_name(p->calls.tools, (size_t)p->pieces.tool),
+                       .id = id,
+                       .index = index});
+  }
+}
+
 static void give_calls(tn_tool_parser *p) {
   for (size_t i = 0; i < p->calls.count && !p->is_over; i++) {
     const tn_call *call = &p->calls.calls[i];
@@ -120,6 +147,11 @@ static void give_calls(tn_tool_parser *p) {
 
 /* ---- places ---- */
 
+static void begin_pieces(tn_tool_parser *p) {
+  p->has_pieces = p->is_held = false;
+  tn_call_pieces_begin(&p->pieces);
+}
+
 /* The region was no call (or header): it is content. */
 static void region_is_content(tn_tool_parser *p) {
   p->place = IN_CONTENT;
@@ -132,6 +164,7 @@ static void region_is_content(tn_tool_parser *p) {
 static void begin_call(tn_tool_parser *p, tn_text marker) {
   flush(p);
   p->place = IN_CALL;
+  begin_pieces(p);
   p->in_string = p->is_escaped = false;
   p->is_bare = marker.bytes == 0;
   p->quotes = 0;
@@ -142,6 +175,7 @@ static void begin_call(tn_tool_parser *p, tn_text marker) {
 
 /* The call is complete, but for the marker that ends it. */
 static void end_call(tn_tool_parser *p, tn_text marker) {
+  give_pieces(p);
   const tn_text body = {p->region.data + p->body, p->region.size - p->body};
   p->calls.count = 0;
   tn_buf_clear(&p->calls.text);
@@ -150,6 +184,9 @@ static void end_call(tn_tool_parser *p, tn_text marker) {
     tn_buf_clear(&p->region);
     p->place = IN_CONTENT;
     give_calls(p);
+  } else if (p->has_pieces) {
+    tn_buf_clear(&p->region);
+    p->place = IN_CONTENT;
   } else {
     tn_buf_append(&p->region, marker.data, marker.bytes);
     region_is_content(p);
@@ -186,6 +223,7 @@ static void end_header(tn_tool_parser *p, tn_text marker) {
     tn_buf_clear(&p->recipient);
     tn_buf_append(&p->recipient, name, (size_t)(end - name));
     p->place = IN_CALL;
+    begin_pieces(p);
     p->in_string = p->is_escaped = p->is_bare = false;
     p->body = p->region.size;
     return;
@@ -226,12 +264,15 @@ static bool is_active(const tn_tool_parser *p, tn_marker_role role) {
 }
 
 static void act(tn_tool_parser *p, const tn_marker *marker) {
+  bool was_held;
   switch (marker->role) {
     case TN_MARK_THINK: begin_reasoning(p); break;
     case TN_MARK_THINK_END: end_reasoning(p); break;
     case TN_MARK_CALL:
+      was_held = p->place == IN_CALL && p->is_held; /* the grammar goes on */
       if (p->place == IN_CALL) end_call(p, (tn_text){0});
       begin_call(p, marker->text);
+      p->is_held = was_held;
       break;
     case TN_MARK_CALL_END: end_call(p, marker->text); break;
     case TN_MARK_QUOTE:
@@ -345,7 +386,7 @@ static void take_waiting(tn_tool_parser *p, bool more) {
 
 static bool has_memory(const tn_tool_parser *p) {
   return !(p->waiting.failed || p->run.failed || p->blank.failed || p->region.failed || p->recipient.failed ||
-           p->calls.text.failed);
+           p->calls.text.failed || p->piece.failed);
 }
 
 static void take_control(tn_tool_parser *p, tn_text text) {
@@ -369,7 +410,8 @@ bool tn_tool_parser_push(tn_tool_parser *p, tn_text piece, bool is_control) {
   }
   if (!has_memory(p)) return false;
   flush(p);
-  return true;
+  give_pieces(p);
+  return has_memory(p);
 }
 
 bool tn_tool_parser_end(tn_tool_parser *p) {
@@ -392,6 +434,12 @@ bool tn_tool_parser_is_over(const tn_tool_parser *p) {
 
 bool tn_tool_parser_is_reasoning(const tn_tool_parser *p) {
   return p->place == IN_REASONING || p->place == IN_HEADER;
+}
+
+void tn_tool_parser_hold(tn_tool_parser *p, bool for_good) {
+  p->is_held = true;
+  p->is_held_for_good |= for_good;
+  give_pieces(p);
 }
 
 /* Whether a call without a marker has said the name of a tool: {"name": "NAME". */

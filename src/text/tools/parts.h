@@ -60,6 +60,23 @@ bool tn_calls_read_gemma(tn_calls *calls, tn_text body);
 /* What ends a value in tags. */
 #define TN_END_OF_VALUE "</parameter>"
 
+/* ---- arguments while they are written (call_pieces.c) ---- */
+
+typedef struct tn_call_pieces {
+  enum { TN_BEFORE_NAME, TN_AT_NAME, TN_IN_ARGUMENTS, TN_BEHIND_ARGUMENTS } state;
+  size_t at;       /* in the body: what is before it was looked at */
+  int tool;        /* that is called; -1: none on offer */
+  uint32_t number; /* of the call within the body */
+  size_t depth;    /* brackets */
+  bool in_string, is_escaped;
+} tn_call_pieces;
+
+void tn_call_pieces_begin(tn_call_pieces *pieces);
+/* The next piece of arguments that `body`, what stands behind a call's marker so far, has got; false: none yet. Bodies
+ * only grow from one call to the next. */
+bool tn_call_pieces_next(tn_call_pieces *pieces, tn_tool_syntax syntax, const tn_tool_list *tools, tn_text body,
+                         tn_text recipient, tn_text *piece);
+
 /* ---- small things ---- */
 
 static inline bool tn_is_blank(char c) {

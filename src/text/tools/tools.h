@@ -59,12 +59,12 @@ int tn_tool_list_find(const tn_tool_list *list, tn_text name);
 
 /* ---- the parser ---- */
 
-typedef enum tn_part_kind { TN_PART_CONTENT, TN_PART_REASONING, TN_PART_CALL } tn_part_kind;
+typedef enum tn_part_kind { TN_PART_CONTENT, TN_PART_REASONING, TN_PART_CALL, TN_PART_CALL_PIECE } tn_part_kind;
 
 /* A piece of an answer; valid during the call of the sink. Texts are zero-terminated too. */
 typedef struct tn_part {
   tn_part_kind kind;
-  tn_text text;   /* content or reasoning; a call's arguments, a JSON object */
+  tn_text text;   /* content or reasoning; a call's arguments, a JSON object, or the next piece of them */
   tn_text name;   /* of the tool that is called */
   const char *id; /* of the call: nine letters and digits */
   uint32_t index; /* number of the call in this answer */
@@ -104,6 +104,11 @@ bool tn_tool_parser_is_reasoning(const tn_tool_parser *parser);
  * begin with: what was written there so far (in channels, behind the tool's name and a newline). A call without a
  * marker counts once it has named a tool. */
 bool tn_tool_parser_in_call(tn_tool_parser *parser, tn_text *body);
+
+/* Tells that the text goes on as a call's grammar says, so that a call under way can only be cut off and never turn out
+ * to be none: from now on its arguments are given out piece by piece, where they are written as JSON, before the call
+ * itself is. One that is cut off is then not content either. Until the call's end, or for good. */
+void tn_tool_parser_hold(tn_tool_parser *parser, bool for_good);
 
 /* ---- grammars ---- */
 

@@ -97,6 +97,8 @@ typedef struct tn_engine_options {
   const char *activations;  /* "auto" (8-bit where weights are quantised; default) or "float" */
   const char *passes;       /* graph passes: NULL all, "none", or a comma list; for finding faults */
   uint32_t no_prefix_cache; /* 1: never reuse the KV of earlier requests */
+  uint64_t snapshot_bytes;  /* of recurrent models: memory for the states that prefix reuse goes on from; 0: what four
+                               for  each of max_sequences need, cut to a sixteenth of the free memory */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS \
   { .size = sizeof(tn_engine_options) }
@@ -115,6 +117,8 @@ typedef struct tn_engine_info {
   uint64_t steps, rows, preemptions, cached_tokens; /* since the engine began */
   uint64_t failed_steps, reopenings;                /* steps that failed and were run again; a lost device's */
   char device[64];
+  uint32_t states, states_cached; /* of recurrent models: slots of states, those that hold a snapshot */
+  uint64_t state_bytes;           /* of one slot */
 } tn_engine_info;
 #define TN_ENGINE_INFO \
   { .size = sizeof(tn_engine_info) }

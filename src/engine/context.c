@@ -26,8 +26,10 @@ tn_status tn_context_feed(tn_context *context, const int32_t *tokens, uint32_t c
   if (!on_logits || first_logits > count) first_logits = count;
   chunk = chunk ? least(chunk, info->max_rows) : info->max_rows;
   for (uint32_t done = 0; done < count;) {
-    uint32_t silent = done < first_logits ? least(first_logits - done, chunk) : 0;
-    uint32_t loud = least(least(count - done - silent, chunk - silent), info->max_logits_rows);
+    uint32_t length = context->ledger.length;
+    uint32_t most = least(chunk, tn_ledger_next_snapshot(&context->ledger, length) - length);
+    uint32_t silent = done < first_logits ? least(first_logits - done, most) : 0;
+    uint32_t loud = least(least(count - done - silent, most - silent), info->max_logits_rows);
     uint32_t position = context->ledger.length, entry;
     tn_step_begin(&context->step);
     tn_status status =

@@ -13,6 +13,8 @@
 /* With a stated amount of KV memory, pages beyond what all sequences can hold serve the prefix cache; up to so many
  * times as many. */
 #define CACHE_FACTOR 16u
+/* Snapshots of recurrent states: that of the prompt, that of the turn, and some of those before. */
+#define SNAPSHOTS_PER_SEQUENCE 4u
 
 static tn_status check_options(const tn_engine_options *options, tn_error *error) {
   if (options->max_sequences > MOST_SEQUENCES)
@@ -36,6 +38,10 @@ static void size_runner(const tn_engine_options *options, uint32_t model_context
   if (options->kv_bytes) pages *= CACHE_FACTOR;
   runner->pages = pages < UINT32_MAX / 4 ? (uint32_t)pages : UINT32_MAX / 4;
   runner->kv_bytes = options->kv_bytes ? options->kv_bytes : tn_machine_memory_free() / 4;
+  if (options->no_prefix_cache) return;
+  runner->snapshots = SNAPSHOTS_PER_SEQUENCE * runner->max_sequences;
+  runner->snapshot_bytes = options->snapshot_bytes ? options->snapshot_bytes : tn_machine_memory_free() / 16;
+  if (options->snapshot_bytes) runner->snapshots *= CACHE_FACTOR;
 }
 
 /* A context that was asked for must fit; one that wasn't is what fits. */

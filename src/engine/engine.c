@@ -46,6 +46,7 @@ static void take_snapshot(tn_engine *engine) {
     info->pages_cached += cached;
     info->pages_used += tn_pages_total(pages) - free_pages - cached;
   }
+  info->states_cached = scheduler->kv.states ? tn_states_cached(scheduler->kv.states) : 0;
   info->running = scheduler->running_count;
   info->waiting = scheduler->waiting_count;
   info->steps = scheduler->counters.steps;
@@ -108,6 +109,8 @@ static void describe_runner(tn_engine *engine) {
   info->weight_bytes = from->weight_bytes;
   info->kv_bytes = from->kv_bytes;
   info->arena_bytes = from->arena_bytes;
+  info->states = from->state_bytes ? from->state_slots : 0;
+  info->state_bytes = from->state_bytes;
   memcpy(info->device, from->device, sizeof info->device);
   take_snapshot(engine);
 }

@@ -7,14 +7,17 @@ tn_status tn_kv_init(tn_kv *kv, tn_runner *runner, const tn_kv_options *options,
   if (!options) options = &defaults;
   *kv = (tn_kv){.runner = runner, .info = *tn_runner_describe(runner)};
   tn_status status = tn_pages_create(kv->info.group_count, kv->info.pages, &kv->pages, error);
-  if (status == TN_OK && options->prefix_cache && !kv->info.state_slots)
-    status = tn_prefix_create(kv->pages, options->hash_mask, &kv->prefix, error);
+  if (status == TN_OK && kv->info.state_slots) status = tn_states_create(kv->info.state_slots, &kv->states, error);
+  bool is_contiguous = kv->info.state_slots && !kv->info.state_bytes;
+  if (status == TN_OK && options->prefix_cache && !is_contiguous)
+    status = tn_prefix_create(kv->pages, kv->states, options->hash_mask, &kv->prefix, error);
   if (status != TN_OK) tn_kv_finish(kv);
   return status;
 }
 
 void tn_kv_finish(tn_kv *kv) {
   tn_prefix_destroy(kv->prefix);
+  tn_states_destroy(kv->states);
   tn_pages_destroy(kv->pages);
   *kv = (tn_kv){0};
 }
@@ -23,6 +26,12 @@ uint32_t tn_kv_take_page(tn_kv *kv, uint32_t group) {
   uint32_t page = tn_pages_take(kv->pages, group);
   if (page == TN_NO_PAGE && kv->prefix && tn_prefix_evict(kv->prefix, group)) page = tn_pages_take(kv->pages, group);
   return page;
+}
+
+uint32_t tn_kv_take_state(tn_kv *kv) {
+  uint32_t slot = tn_states_take(kv->states);
+  if (slot == TN_NO_STATE && kv->prefix && tn_prefix_evict_state(kv->prefix)) slot = tn_states_take(kv->states);
+  return slot;
 }
 
 uint32_t tn_kv_pages_for(const tn_kv *kv, uint32_t group, uint32_t tokens) {

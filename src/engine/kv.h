@@ -9,6 +9,9 @@
 #include "engine/prefix.h"
 #include "engine/runner.h"
 
+/* A snapshot of recurrent states is kept at least every so many tokens. */
+#define TN_SNAPSHOT_TOKENS 2048u
+
 /* Slots kept behind a window although no later row can see them, so that a ledger can be shortened by up to this many
  * tokens (drafted tokens that were rejected). */
 #define TN_WINDOW_MARGIN TN_PAGE_SLOTS
@@ -17,8 +20,8 @@ typedef struct tn_kv {
   tn_runner *runner;
   tn_runner_info info; /* a copy: the runner may lose its own with the device */
   tn_pages *pages;
-  tn_prefix *prefix;     /* NULL: no prefix cache */
-  uint32_t states_given; /* slots of recurrent states that ledgers have */
+  tn_states *states; /* NULL: the model has no recurrent states */
+  tn_prefix *prefix; /* NULL: no prefix cache */
 } tn_kv;
 
 typedef struct tn_kv_options {
@@ -28,14 +31,16 @@ typedef struct tn_kv_options {
 #define TN_KV_OPTIONS \
   { true, UINT64_MAX }
 
-/* `runner` must outlive it. `options` NULL: the defaults. A model with recurrent states has no prefix cache: its pages
- * without the state that belongs to them are worth nothing. */
+/* `runner` must outlive it. `options` NULL: the defaults. A device with contiguous KV has no prefix cache. */
 tn_status tn_kv_init(tn_kv *kv, tn_runner *runner, const tn_kv_options *options, tn_error *error);
 /* All ledgers must be gone or empty. */
 void tn_kv_finish(tn_kv *kv);
 
 /* A page of `group`, taken from the free ones or from the cache; TN_NO_PAGE when sequences hold every page. */
 uint32_t tn_kv_take_page(tn_kv *kv, uint32_t group);
+
+/* A slot of a recurrent state, free or of a snapshot that is given up for it; TN_NO_STATE when ledgers hold all. */
+uint32_t tn_kv_take_state(tn_kv *kv);
 
 /* The most pages of `group` that a sequence of `tokens` tokens holds at any time. */
 uint32_t tn_kv_pages_for(const tn_kv *kv, uint32_t group, uint32_t tokens);

@@ -11,7 +11,7 @@ static uint32_t group_count(const tn_ledger *ledger) {
 }
 
 tn_status tn_ledger_init(tn_ledger *ledger, tn_kv *kv, uint32_t capacity, tn_error *error) {
-  *ledger = (tn_ledger){.kv = kv, .capacity = capacity};
+  *ledger = (tn_ledger){.kv = kv, .capacity = capacity, .state_read = TN_NO_STATE, .state_write = TN_NO_STATE};
   uint32_t pages = tn_pages_of(capacity);
   ledger->tokens = tn_calloc(capacity, sizeof *ledger->tokens);
   ledger->nodes = tn_calloc(pages, sizeof *ledger->nodes);
@@ -20,13 +20,13 @@ tn_status tn_ledger_init(tn_ledger *ledger, tn_kv *kv, uint32_t capacity, tn_err
     ledger->tables[g] = tn_calloc(pages, sizeof *ledger->tables[g]);
     complete = complete && ledger->tables[g];
   }
-  if (complete && kv->info.state_slots) {
-    if (kv->info.state_slots - kv->states_given < 2) {
+  if (complete && kv->states) {
+    ledger->state_read = tn_kv_take_state(kv);
+    ledger->state_write = tn_kv_take_state(kv);
+    if (ledger->state_write == TN_NO_STATE) {
       tn_ledger_finish(ledger);
       return tn_fail(error, TN_E_LIMIT, "no recurrent state left: the runner has %u slots", kv->info.state_slots);
     }
-    ledger->state_read = kv->states_given++;
-    ledger->state_write = kv->states_given++;
   }
   if (complete) return TN_OK;
   tn_ledger_finish(ledger);
@@ -36,6 +36,8 @@ tn_status tn_ledger_init(tn_ledger *ledger, tn_kv *kv, uint32_t capacity, tn_err
 void tn_ledger_finish(tn_ledger *ledger) {
   if (!ledger->kv) return;
   tn_ledger_clear(ledger);
+  if (ledger->state_read != TN_NO_STATE) tn_states_release(ledger->kv->states, ledger->state_read);
+  if (ledger->state_write != TN_NO_STATE) tn_states_release(ledger->kv->states, ledger->state_write);
   for (uint32_t g = 0; g < group_count(ledger); g++) free(ledger->tables[g]);
   free(ledger->tokens);
   free(ledger->nodes);
@@ -54,17 +56,36 @@ static void drop_entries(tn_ledger *ledger, uint32_t keep) {
   if (ledger->page_count > keep) ledger->page_count = keep;
 }
 
+/* The state of the tokens present is that in `slot`, which others hold too. */
+static void share_state(tn_ledger *ledger, uint32_t slot) {
+  tn_states_hold(ledger->kv->states, slot);
+  tn_states_release(ledger->kv->states, ledger->state_read);
+  ledger->state_read = slot;
+}
+
+/* Lets go of a snapshot that it reads; there is always a slot instead, as no other ledger holds more than two. */
+static void leave_snapshot(tn_ledger *ledger) {
+  tn_states *states = ledger->kv->states;
+  if (!states || ledger->state_read == TN_NO_STATE || tn_states_references(states, ledger->state_read) == 1) return;
+  tn_states_release(states, ledger->state_read);
+  ledger->state_read = tn_kv_take_state(ledger->kv);
+  assert(ledger->state_read != TN_NO_STATE);
+}
+
 void tn_ledger_clear(tn_ledger *ledger) {
   drop_entries(ledger, 0);
+  leave_snapshot(ledger);
   ledger->length = 0;
+  ledger->landmark = ledger->passing = 0;
   tn_salt_release(ledger->salt);
   ledger->salt = NULL;
 }
 
 /* ---- sharing ---- */
 
-/* Has every group what a row behind the first `count` nodes of the path sees? */
+/* Is everything there that a row behind the first `count` nodes of the path sees? */
 static bool path_is_complete(const tn_ledger *ledger, uint32_t count) {
+  if (ledger->kv->states && tn_prefix_state(ledger->kv->prefix, ledger->nodes[count - 1]) == TN_NO_STATE) return false;
   for (uint32_t g = 0; g < group_count(ledger); g++) {
     uint32_t first = tn_kv_first_page(ledger->kv->info.groups[g].window, count * TN_PAGE_SLOTS);
     for (uint32_t i = count; i > first; i--)
@@ -96,6 +117,10 @@ uint32_t tn_ledger_attach(tn_ledger *ledger, tn_salt *salt, const int32_t *token
       if (i >= first) tn_pages_hold(ledger->kv->pages, g, ledger->tables[g][i]);
     }
   }
+  if (found && ledger->kv->states) {
+    share_state(ledger, tn_prefix_state(prefix, ledger->nodes[found - 1]));
+    tn_states_touch(ledger->kv->states, ledger->state_read);
+  }
   ledger->published = ledger->page_count = found;
   ledger->length = found * TN_PAGE_SLOTS;
   memcpy(ledger->tokens, tokens, ledger->length * sizeof *tokens);
@@ -104,10 +129,11 @@ uint32_t tn_ledger_attach(tn_ledger *ledger, tn_salt *salt, const int32_t *token
 
 void tn_ledger_fork(const tn_ledger *from, tn_ledger *to) {
   assert(from->kv == to->kv && to->length == 0 && to->page_count == 0 && to->capacity >= from->length);
-  assert(from->page_count == tn_pages_of(from->length) && !from->kv->info.state_slots);
+  assert(from->page_count == tn_pages_of(from->length));
   tn_salt *salt = tn_salt_hold(from->salt);
   tn_salt_release(to->salt);
   to->salt = salt;
+  if (from->kv->states && from->length) share_state(to, from->state_read);
   to->length = from->length;
   to->page_count = from->page_count;
   to->published = from->published;
@@ -224,21 +250,55 @@ void tn_ledger_commit(tn_ledger *ledger, const int32_t *tokens, uint32_t count) 
   free_behind_windows(ledger);
 }
 
+uint32_t tn_ledger_next_snapshot(const tn_ledger *ledger, uint32_t length) {
+  if (!ledger->kv->states || !ledger->kv->prefix) return UINT32_MAX;
+  uint32_t next = (length / TN_SNAPSHOT_TOKENS + 1) * TN_SNAPSHOT_TOKENS;
+  return ledger->landmark > length && ledger->landmark < next ? ledger->landmark : next;
+}
+
+/* Lets the cache have the state of the tokens present, if they end with a page that it has. */
+static void keep_snapshot(tn_ledger *ledger) {
+  tn_prefix *prefix = ledger->kv->prefix;
+  if (!prefix || ledger->length % TN_PAGE_SLOTS || ledger->published * TN_PAGE_SLOTS != ledger->length) return;
+  if (ledger->passing) tn_prefix_drop_state(prefix, ledger->nodes[ledger->passing - 1]);
+  ledger->passing = 0;
+  bool is_new = tn_prefix_keep_state(prefix, ledger->nodes[ledger->published - 1], ledger->state_read);
+  bool stays = ledger->length == ledger->landmark || ledger->length % TN_SNAPSHOT_TOKENS == 0;
+  if (is_new && !stays) ledger->passing = ledger->published;
+}
+
 void tn_ledger_keep_states(tn_ledger *ledger) {
-  uint32_t state = ledger->state_read;
+  tn_states *states = ledger->kv->states;
+  if (!states) return;
+  uint32_t before = ledger->state_read;
   ledger->state_read = ledger->state_write;
-  ledger->state_write = state;
+  ledger->state_write = before;
+  if (tn_states_references(states, before) > 1) {
+    tn_states_release(states, before);
+    ledger->state_write = tn_kv_take_state(ledger->kv);
+    assert(ledger->state_write != TN_NO_STATE);
+  }
+  keep_snapshot(ledger);
+}
+
+/* The snapshot at `length`, or TN_NO_STATE. */
+static uint32_t snapshot_at(const tn_ledger *ledger, uint32_t length) {
+  bool is_published = length % TN_PAGE_SLOTS == 0 && length / TN_PAGE_SLOTS <= ledger->published;
+  return is_published ? tn_prefix_state(ledger->kv->prefix, ledger->nodes[length / TN_PAGE_SLOTS - 1]) : TN_NO_STATE;
 }
 
 tn_status tn_ledger_truncate(tn_ledger *ledger, uint32_t length, tn_error *error) {
   assert(length <= ledger->length);
-  if (ledger->kv->info.state_slots && length > 0 && length < ledger->length)
+  bool goes_back = ledger->kv->states && length > 0 && length < ledger->length;
+  if (goes_back && snapshot_at(ledger, length) == TN_NO_STATE)
     return tn_fail(error, TN_E_LIMIT, "can't go back from %u to %u tokens: the recurrent state has gone on",
                    ledger->length, length);
   for (uint32_t g = 0; g < group_count(ledger) && length > 0; g++)
     if (tn_kv_first_page(ledger->kv->info.groups[g].window, length) < ledger->freed[g])
       return tn_fail(error, TN_E_LIMIT, "can't go back from %u to %u tokens: the window's pages are gone",
                      ledger->length, length);
+  if (goes_back) share_state(ledger, snapshot_at(ledger, length));
+  if (ledger->passing * TN_PAGE_SLOTS > length) ledger->passing = 0;
   ledger->length = length;
   drop_entries(ledger, tn_pages_of(length));
   if (ledger->published > length / TN_PAGE_SLOTS) {

@@ -18,11 +18,13 @@ typedef struct prefix_node {
   bool present;
   tn_salt *salt; /* first pages only */
   uint32_t pages[TN_MAX_GROUPS];
+  uint32_t state; /* slot of its snapshot */
   int32_t tokens[TN_PAGE_SLOTS];
 } prefix_node;
 
 struct tn_prefix {
   tn_pages *pages;
+  tn_states *states; /* NULL: no snapshots */
   uint64_t hash_mask;
   prefix_node *nodes;
   uint32_t node_count; /* all, present or free */
@@ -36,11 +38,13 @@ struct tn_prefix {
 /* Nodes for each page of a group: more than one, as in a model of windows only a node may outlive its pages. */
 #define NODES_PER_PAGE 2
 
-tn_status tn_prefix_create(tn_pages *pages, uint64_t hash_mask, tn_prefix **prefix, tn_error *error) {
+tn_status tn_prefix_create(tn_pages *pages, tn_states *states, uint64_t hash_mask, tn_prefix **prefix,
+                           tn_error *error) {
   *prefix = NULL;
   tn_prefix *made = calloc(1, sizeof *made);
   if (!made) goto fail;
   made->pages = pages;
+  made->states = states;
   made->hash_mask = hash_mask;
   made->node_count = tn_pages_total(pages) * NODES_PER_PAGE;
   uint32_t buckets = 1;
@@ -50,7 +54,10 @@ tn_status tn_prefix_create(tn_pages *pages, uint64_t hash_mask, tn_prefix **pref
   made->buckets = tn_calloc(buckets, sizeof *made->buckets);
   if (!made->nodes || !made->buckets) goto fail;
   memset(made->buckets, 0xff, buckets * sizeof *made->buckets);
-  for (uint32_t i = 0; i < made->node_count; i++) made->nodes[i].chain = i + 1 < made->node_count ? i + 1 : TN_NO_NODE;
+  for (uint32_t i = 0; i < made->node_count; i++) {
+    made->nodes[i].chain = i + 1 < made->node_count ? i + 1 : TN_NO_NODE;
+    made->nodes[i].state = TN_NO_STATE;
+  }
   made->oldest = made->newest = TN_NO_NODE;
   *prefix = made;
   return TN_OK;
@@ -139,6 +146,7 @@ static void remove_node(tn_prefix *prefix, uint32_t number) {
   *link = node->chain;
   if (node->parent != TN_NO_NODE) prefix->nodes[node->parent].children--;
   for (uint32_t g = 0; g < tn_pages_groups(prefix->pages); g++) drop_page(prefix, node, g);
+  tn_prefix_drop_state(prefix, number);
   tn_salt_release(node->salt);
   node->salt = NULL;
   node->present = false;
@@ -162,6 +170,7 @@ static uint32_t make_node(tn_prefix *prefix, uint64_t hash, tn_salt *salt, uint3
   node->present = true;
   node->salt = parent == TN_NO_NODE ? tn_salt_hold(salt) : NULL;
   memset(node->pages, 0xff, sizeof node->pages);
+  node->state = TN_NO_STATE;
   memcpy(node->tokens, tokens, sizeof node->tokens);
   *bucket = number;
   if (parent != TN_NO_NODE) prefix->nodes[parent].children++;
@@ -200,6 +209,35 @@ void tn_prefix_unuse(tn_prefix *prefix, uint32_t number) {
 
 uint32_t tn_prefix_page(const tn_prefix *prefix, uint32_t number, uint32_t group) {
   return prefix->nodes[number].pages[group];
+}
+
+uint32_t tn_prefix_state(const tn_prefix *prefix, uint32_t number) {
+  return prefix->nodes[number].state;
+}
+
+bool tn_prefix_keep_state(tn_prefix *prefix, uint32_t number, uint32_t slot) {
+  prefix_node *node = &prefix->nodes[number];
+  assert(node->users > 0);
+  if (node->state != TN_NO_STATE) {
+    tn_states_touch(prefix->states, node->state);
+    return false;
+  }
+  tn_states_cache(prefix->states, slot, number);
+  node->state = slot;
+  return true;
+}
+
+void tn_prefix_drop_state(tn_prefix *prefix, uint32_t number) {
+  prefix_node *node = &prefix->nodes[number];
+  if (node->state != TN_NO_STATE) tn_states_uncache(prefix->states, node->state);
+  node->state = TN_NO_STATE;
+}
+
+bool tn_prefix_evict_state(tn_prefix *prefix) {
+  uint32_t node;
+  if (tn_states_oldest(prefix->states, &node) == TN_NO_STATE) return false;
+  tn_prefix_drop_state(prefix, node);
+  return true;
 }
 
 /* Drops a page of `group` that only a node in use holds: one behind the windows of all who stand on the node. */

@@ -10,7 +10,8 @@
  * always becomes unused after its children, and the oldest unused node has none.
  *
  * Groups with a window: the pages behind a sequence's window may be dropped from a node that stays; such a node then
- * has TN_NO_PAGE for that group. Nothing is allocated after tn_prefix_create. */
+ * has TN_NO_PAGE for that group. Of a model with recurrent states a node may have a snapshot: the state at its end.
+ * Nothing is allocated after tn_prefix_create. */
 #ifndef TENON_ENGINE_PREFIX_H
 #define TENON_ENGINE_PREFIX_H
 
@@ -18,15 +19,16 @@
 #include <stdint.h>
 #include "engine/pages.h"
 #include "engine/salt.h"
+#include "engine/states.h"
 #include "tenon/status.h"
 
 #define TN_NO_NODE UINT32_MAX
 
 typedef struct tn_prefix tn_prefix;
 
-/* A cache over the pages of `pages`, which must outlive it. `hash_mask` is laid over every hash: UINT64_MAX; tests
- * take fewer bits to get collisions. */
-tn_status tn_prefix_create(tn_pages *pages, uint64_t hash_mask, tn_prefix **prefix, tn_error *error);
+/* A cache over the pages of `pages` and the slots of `states` (NULL: no snapshots), which must outlive it. `hash_mask`
+ * is laid over every hash: UINT64_MAX; tests take fewer bits to get collisions. */
+tn_status tn_prefix_create(tn_pages *pages, tn_states *states, uint64_t hash_mask, tn_prefix **prefix, tn_error *error);
 /* No node may be in use. Gives all pages back. */
 void tn_prefix_destroy(tn_prefix *prefix);
 
@@ -45,6 +47,14 @@ void tn_prefix_unuse(tn_prefix *prefix, uint32_t node);
 
 /* The node's page in a group, or TN_NO_PAGE. */
 uint32_t tn_prefix_page(const tn_prefix *prefix, uint32_t node, uint32_t group);
+
+/* The slot of the node's snapshot, or TN_NO_STATE. */
+uint32_t tn_prefix_state(const tn_prefix *prefix, uint32_t node);
+/* The node, which is in use, keeps the state in a slot that a ledger holds; false when it has a snapshot already. */
+bool tn_prefix_keep_state(tn_prefix *prefix, uint32_t node, uint32_t slot);
+void tn_prefix_drop_state(tn_prefix *prefix, uint32_t node);
+/* Gives up the snapshot that nobody reads and that was used longest ago. False when there is none. */
+bool tn_prefix_evict_state(tn_prefix *prefix);
 
 /* Gives up what has been unused longest, so that at least one page of `group` becomes free if any page of it is held by
  * the cache alone. False when there is none. */

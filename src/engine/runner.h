@@ -35,6 +35,8 @@ typedef struct tn_runner_options {
   uint64_t kv_bytes;       /* most memory for KV: pages = min(pages, kv_bytes / the sum of page_bytes over the groups);
                               0: no limit. TN_E_LIMIT with both numbers if not even one page fits */
   uint32_t state_slots;    /* of recurrent states, where the model has any; 0: two for each sequence */
+  uint32_t snapshots;      /* slots beyond those, before snapshot_bytes cuts them */
+  uint64_t snapshot_bytes; /* most memory for these; 0: no limit */
   bool plan_only;          /* plan and count, take no memory: such a runner can only be described */
   /* Called after each graph pass where not NULL. */
   void (*observe)(void *context, const char *pass, const struct tn_graph *graph);

@@ -118,7 +118,6 @@ static tn_status size_state(tn_runner *runner, uint32_t device, tn_ref state, ui
   if (status != TN_OK || !is_new) return status;
   uint64_t page_bytes = shape->states[state].bytes;
   if (value->rank == 3) {
-    info->state_slots = runner->options.state_slots ? runner->options.state_slots : 2 * runner->options.max_sequences;
     info->state_bytes += page_bytes;
     return TN_OK;
   }
@@ -127,7 +126,18 @@ static tn_status size_state(tn_runner *runner, uint32_t device, tn_ref state, ui
   return TN_OK;
 }
 
-/* Bytes of a page of every state, summed by group, and from them how many pages fit. */
+/* Two slots of recurrent states a sequence, and as many more as were asked for and fit. */
+static void count_slots(tn_runner *runner) {
+  const tn_runner_options *options = &runner->options;
+  tn_runner_info *info = &runner->info;
+  if (!info->state_bytes) return;
+  uint64_t more = options->snapshots;
+  if (options->snapshot_bytes && more > options->snapshot_bytes / info->state_bytes)
+    more = options->snapshot_bytes / info->state_bytes;
+  info->state_slots = (options->state_slots ? options->state_slots : 2 * options->max_sequences) + (uint32_t)more;
+}
+
+/* Bytes of a page of every state, summed by group, and from them how many pages and slots fit. */
 static tn_status size_pages(tn_runner *runner, tn_error *error) {
   tn_runner_info *info = &runner->info;
   const tn_plan *plan = &runner->shapes[0].plan;
@@ -139,6 +149,7 @@ static tn_status size_pages(tn_runner *runner, tn_error *error) {
       if (status != TN_OK) return status;
     }
   }
+  count_slots(runner);
   info->pages = runner->options.pages;
   if (runner->options.kv_bytes && all_groups && info->pages > runner->options.kv_bytes / all_groups)
     info->pages = (uint32_t)(runner->options.kv_bytes / all_groups);

@@ -167,14 +167,20 @@ static uint32_t findable(const tn_request *request) {
   return tn_request_is_scoring(request) ? request->scored : request->token_count;
 }
 
-/* Is a running request about to publish the next page of this one's tokens, behind the `present` ones found? Then this
- * one waits and shares the page instead of computing it as well. */
+/* The next length, above `present`, at which others find what the ledger leaves behind. */
+static uint32_t next_landing(const tn_ledger *ledger, uint32_t present) {
+  if (!ledger->kv->states) return present + TN_PAGE_SLOTS;
+  return tn_ledger_next_snapshot(ledger, present > ledger->length ? present : ledger->length);
+}
+
+/* Is a running request about to publish more of this one's tokens, behind the `present` ones found? Then this one waits
+ * and shares the pages instead of computing them as well. */
 static bool has_forerunner(const tn_scheduler *scheduler, const tn_request *request, uint32_t present) {
-  uint32_t wanted = present + TN_PAGE_SLOTS;
-  if (!scheduler->kv.prefix || findable(request) <= wanted) return false;
-  for (uint32_t i = 0; i < scheduler->running_count; i++) {
+  for (uint32_t i = 0; scheduler->kv.prefix && i < scheduler->running_count; i++) {
     const tn_request *other = scheduler->running[i];
-    if (other->ledger->length < wanted && other->token_count >= wanted && tn_salt_equal(other->salt, request->salt) &&
+    uint32_t wanted = next_landing(other->ledger, present);
+    if (findable(request) > wanted && other->ledger->length < wanted && other->token_count >= wanted &&
+        tn_salt_equal(other->salt, request->salt) &&
         memcmp(request->tokens, other->tokens, wanted * sizeof *request->tokens) == 0)
       return true;
   }
@@ -204,6 +210,7 @@ static admission admit(tn_scheduler *scheduler, tn_request **link) {
     scheduler->running[at] = scheduler->running[at - 1];
   scheduler->running[at] = request;
   request->ledger = ledger;
+  ledger->landmark = (request->prompt_count - 1) / TN_PAGE_SLOTS * TN_PAGE_SLOTS;
   if (!request->was_admitted) {
     request->was_admitted = true;
     request->admit_ns = tn_clock_ns();
@@ -240,11 +247,18 @@ static tn_request *oldest_suspect(const tn_scheduler *scheduler) {
   return NULL;
 }
 
+/* Its pending rows, up to where a snapshot is to be kept. */
+static uint32_t runnable(const tn_request *request) {
+  uint32_t pending = tn_request_pending(request), length = request->ledger->length;
+  uint32_t room = tn_ledger_next_snapshot(request->ledger, length) - length;
+  return pending < room ? pending : room;
+}
+
 static void plan_rows(tn_scheduler *scheduler, const tn_request *suspect) {
   for (uint32_t i = 0; i < scheduler->running_count; i++) {
     tn_request *request = scheduler->running[i];
     request->entry = TN_NO_ENTRY;
-    scheduler->pending[i] = !suspect || suspect == request ? tn_request_pending(request) : 0;
+    scheduler->pending[i] = !suspect || suspect == request ? runnable(request) : 0;
     scheduler->silent[i] = tn_request_silent(request);
   }
   tn_plan(scheduler->pending, scheduler->silent, scheduler->planned, scheduler->running_count, scheduler->chunk,

@@ -113,7 +113,10 @@ void tn_step_commit(tn_step *step, uint32_t entry) {
 void tn_step_commit_part(tn_step *step, uint32_t entry, uint32_t count) {
   tn_step_entry *of = &step->entries[entry];
   assert(of->ledger && count <= of->count);
-  assert(count == of->count || !step->kv->info.state_slots); /* a recurrent state has taken all rows in */
+  if (count < of->count && step->kv->states) {
+    tn_step_rollback(step, entry);
+    return;
+  }
   tn_ledger_commit(of->ledger, of->tokens, count);
   tn_ledger_keep_states(of->ledger);
   of->ledger = NULL;

@@ -47,8 +47,8 @@ tn_status tn_step_run(tn_step *step, tn_error *error);
 /* Logits [vocabulary] of row `row` (>= first_logits) of an entry, until the next run. */
 const float *tn_step_logits(const tn_step *step, uint32_t entry, uint32_t row);
 void tn_step_commit(tn_step *step, uint32_t entry);
-/* Commits only the first `count` of the entry's tokens (the rest were drafts that proved wrong); all of them where the
- * model has recurrent states. */
+/* Commits only the first `count` of the entry's tokens (the rest were drafts that proved wrong). Where the model has
+ * recurrent states, which have taken all rows in, the entry is rolled back instead: its good rows run again. */
 void tn_step_commit_part(tn_step *step, uint32_t entry, uint32_t count);
 void tn_step_rollback(tn_step *step, uint32_t entry);
 

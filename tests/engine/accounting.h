@@ -4,6 +4,30 @@
 
 #include "engine/ledger.h"
 
+/* Each ledger holds two slots of recurrent states, each snapshot one, and only what ledgers read can be shared. */
+static void check_states(const tn_kv *kv, const tn_ledger *ledgers, uint32_t ledger_count) {
+  if (!kv->states) return;
+  uint32_t total = tn_states_total(kv->states), free_slots = 0, cached = 0;
+  uint32_t *held = calloc(total, sizeof *held);
+  for (uint32_t l = 0; l < ledger_count; l++) {
+    assert_int_equal(tn_states_references(kv->states, ledgers[l].state_write), 1);
+    held[ledgers[l].state_read]++;
+    held[ledgers[l].state_write]++;
+  }
+  for (uint32_t n = 0; kv->prefix && n < tn_prefix_capacity(kv->prefix); n++) {
+    if (tn_prefix_state(kv->prefix, n) == TN_NO_STATE) continue;
+    held[tn_prefix_state(kv->prefix, n)]++;
+    cached++;
+  }
+  for (uint32_t s = 0; s < total; s++) {
+    assert_int_equal(tn_states_references(kv->states, s), held[s]);
+    free_slots += held[s] == 0;
+  }
+  assert_int_equal(free_slots, tn_states_free(kv->states));
+  assert_int_equal(cached, tn_states_cached(kv->states));
+  free(held);
+}
+
 static void check_accounting(const tn_kv *kv, const tn_ledger *ledgers, uint32_t ledger_count) {
   uint32_t total = tn_pages_total(kv->pages);
   uint32_t *held = calloc(total, sizeof *held);
@@ -28,6 +52,7 @@ static void check_accounting(const tn_kv *kv, const tn_ledger *ledgers, uint32_t
     assert_int_equal(cached, tn_pages_cached(kv->pages, g));
   }
   free(held);
+  check_states(kv, ledgers, ledger_count);
   if (!kv->prefix) return;
   uint32_t *users = calloc(tn_prefix_capacity(kv->prefix), sizeof *users);
   for (uint32_t l = 0; l < ledger_count; l++)

@@ -105,6 +105,7 @@ static void equal_prefix(tn_runner *runner, const int32_t *tokens, uint32_t coun
   tn_context context;
   equal_ok(tn_context_init(&context, runner, NULL, &error), &error);
   uint32_t vocabulary = context.kv.info.vocabulary;
+  context.ledger.landmark = (count - 1) / TN_PAGE_SLOTS * TN_PAGE_SLOTS;
   equal_ok(tn_context_feed(&context, tokens, count, 9, count, NULL, NULL, &error), &error);
   tn_ledger_clear(&context.ledger);
   uint32_t skipped = tn_ledger_attach(&context.ledger, NULL, tokens, count);

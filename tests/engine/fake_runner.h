@@ -1,5 +1,6 @@
 /* A runner without a model: its "KV memory" holds the token of every slot, and the logits of a row are a hash over the
- * tokens that the row sees through its page tables. So any mistake with pages, tables, lengths or windows changes the
+ * tokens that the row sees through its page tables; with recurrent states, also over what it finds in its slot of them,
+ * a hash over all tokens before. So any mistake with pages, tables, lengths or windows changes the
  * logits, and what a sequence must answer can be computed without an engine (fake_expected).
  *
  * It defines runner.h's functions for the test program that includes it. Faults: steps and page copies fail at
@@ -34,6 +35,7 @@ typedef struct fake_config {
   uint32_t max_rows, max_sequences, max_logits_rows, max_context, pages;
   uint32_t group_count;
   uint32_t windows[TN_MAX_GROUPS];
+  uint32_t state_slots; /* 0: no recurrent states */
 } fake_config;
 
 typedef struct fake_faults {
@@ -49,6 +51,7 @@ typedef struct fake_faults {
 struct tn_runner {
   tn_runner_info info;
   int32_t *slots[TN_MAX_GROUPS]; /* [pages * TN_PAGE_SLOTS] */
+  uint64_t *states;              /* [state_slots] */
   float *logits;
   uint64_t submits, copies, reopened;
   tn_status pending; /* of the step in flight */
@@ -76,7 +79,9 @@ __attribute__((unused)) static void fake_expected(const fake_config *config, con
     for (uint32_t i = first; i < count; i++) hash = fake_mix(hash, tokens[i], i);
     hash += g;
   }
-  fake_logits(hash, logits);
+  uint64_t state = 1;
+  for (uint32_t i = 0; config->state_slots && i < count; i++) state = fake_mix(state, tokens[i], i);
+  fake_logits(hash + (config->state_slots ? state : 0), logits);
 }
 
 static tn_runner *fake_create(const fake_config *config) {
@@ -88,6 +93,8 @@ static tn_runner *fake_create(const fake_config *config) {
                                   .max_context = config->max_context,
                                   .pages = config->pages,
                                   .group_count = config->group_count,
+                                  .state_slots = config->state_slots,
+                                  .state_bytes = config->state_slots ? sizeof(uint64_t) : 0,
                                   .threads = 1,
                                   .batch_invariant = true,
                                   .device = "fake"};
@@ -95,6 +102,7 @@ static tn_runner *fake_create(const fake_config *config) {
     runner->info.groups[g] = (tn_runner_group){.window = config->windows[g], .page_bytes = TN_PAGE_SLOTS * 4};
     runner->slots[g] = calloc((size_t)config->pages * TN_PAGE_SLOTS, sizeof(int32_t));
   }
+  runner->states = calloc(config->state_slots + 1, sizeof *runner->states);
   runner->logits = calloc((size_t)config->max_logits_rows * FAKE_VOCABULARY, sizeof(float));
   return runner;
 }
@@ -102,6 +110,7 @@ static tn_runner *fake_create(const fake_config *config) {
 void tn_runner_destroy(tn_runner *runner) {
   if (!runner) return;
   for (uint32_t g = 0; g < runner->info.group_count; g++) free(runner->slots[g]);
+  free(runner->states);
   free(runner->logits);
   free(runner);
 }
@@ -143,6 +152,17 @@ static uint64_t fake_row_hash(tn_runner *runner, const tn_batch *batch, const tn
   return hash;
 }
 
+/* What sequence `number` reads; nobody else's slot may be written in this step. */
+static uint64_t fake_state(tn_runner *runner, const tn_batch *batch, uint32_t number) {
+  const tn_sequence *sequence = &batch->sequences[number];
+  if (!runner->info.state_slots) return 1;
+  FAKE_CHECK(sequence->state_read < runner->info.state_slots && sequence->state_write < runner->info.state_slots);
+  for (uint32_t s = 0; s < batch->sequence_count; s++)
+    FAKE_CHECK(batch->sequences[s].state_read != sequence->state_write &&
+               (s == number || batch->sequences[s].state_write != sequence->state_write));
+  return sequence->kv_length ? runner->states[sequence->state_read] : 1;
+}
+
 tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *error) {
   if (runner->in_flight) return tn_fail(error, TN_E_BUSY, "a step is in flight");
   FAKE_CHECK(batch->row_count > 0 && batch->row_count <= runner->info.max_rows);
@@ -155,6 +175,7 @@ tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *e
   for (uint32_t s = 0; s < batch->sequence_count; s++) {
     const tn_sequence *sequence = &batch->sequences[s];
     FAKE_CHECK(sequence->first_row == rows_done && sequence->row_count > 0);
+    uint64_t state = fake_state(runner, batch, s);
     for (uint32_t i = 0; i < sequence->row_count; i++) {
       const tn_row *row = &batch->rows[sequence->first_row + i];
       uint32_t slot = sequence->kv_length + i;
@@ -162,12 +183,15 @@ tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *e
       FAKE_CHECK(batch->context > slot);
       for (uint32_t g = 0; g < runner->info.group_count; g++)
         *fake_slot(runner, batch, sequence, g, slot) = fails ? FAKE_RUBBISH : row->token;
+      state = fake_mix(state, row->token, slot);
       if (!row->wants_logits) continue;
       FAKE_CHECK(batch->logits_rows[logits_done] == sequence->first_row + i);
       float *logits = runner->logits + (size_t)logits_done++ * FAKE_VOCABULARY;
-      if (!fails) fake_logits(fake_row_hash(runner, batch, sequence, slot + 1), logits);
+      uint64_t recurrent = runner->info.state_slots ? state : 0;
+      if (!fails) fake_logits(fake_row_hash(runner, batch, sequence, slot + 1) + recurrent, logits);
       if (runner->faults.nan_step == runner->submits) logits[7] = NAN;
     }
+    if (runner->info.state_slots) runner->states[sequence->state_write] = fails ? 0 : state;
     rows_done += sequence->row_count;
   }
   FAKE_CHECK(rows_done == batch->row_count && logits_done == batch->logits_count);
@@ -196,6 +220,7 @@ tn_status tn_runner_reopen(tn_runner *runner, tn_error *error) {
   runner->is_lost = false;
   for (uint32_t g = 0; g < runner->info.group_count; g++)
     for (size_t i = 0; i < (size_t)runner->info.pages * TN_PAGE_SLOTS; i++) runner->slots[g][i] = FAKE_RUBBISH;
+  for (uint32_t s = 0; s < runner->info.state_slots; s++) runner->states[s] = 0;
   return TN_OK;
 }
 

@@ -14,7 +14,8 @@
 
 #define TOKENS 75u
 
-static const char *const MODELS[] = {"llama", "llama-gqa3", "llama-rope3-tied", "gpt2", "gemma4-ple", "gptoss-mxfp4"};
+static const char *const MODELS[] = {"llama",      "llama-gqa3",   "llama-rope3-tied", "gpt2",
+                                     "gemma4-ple", "gptoss-mxfp4", "qwen35",           "qwen3next"};
 static const char *const KV[] = {"f16", "f32", "bf16"};
 
 static float *check_model(const char *name, const char *device, const char *kv) {
@@ -23,8 +24,14 @@ static float *check_model(const char *name, const char *device, const char *kv) 
   tn_error error;
   tn_model *model;
   equal_ok(tn_model_open(path, &model, &error), &error);
-  tn_runner_options options = {
-      .device = device, .kv = kv, .max_rows = 64, .max_sequences = 8, .max_context = 96, .pages = 24};
+  tn_runner_options options = {.device = device,
+                               .kv = kv,
+                               .max_rows = 64,
+                               .max_sequences = 8,
+                               .max_context = 96,
+                               .pages = 24,
+                               .state_slots = 18,
+                               .snapshots = 3};
   tn_runner *runner;
   equal_ok(tn_runner_create(model, &options, &runner, &error), &error);
   int32_t tokens[TOKENS];

@@ -63,7 +63,7 @@ static answer pull(tn_request *request) {
   return got;
 }
 
-static void run_together(const tn_model *model, const tn_engine_options *options, const answer *alone) {
+static void run_together(const tn_model *model, const tn_engine_options *options, const answer *alone, bool has_room) {
   tn_engine *engine = start(model, options);
   for (int round = 0; round < 2; round++) {
     tn_request *requests[REQUESTS];
@@ -74,6 +74,10 @@ static void run_together(const tn_model *model, const tn_engine_options *options
       assert_memory_equal(got.logprobs, alone[i].logprobs, sizeof got.logprobs);
     }
   }
+  tn_engine_info info = TN_ENGINE_INFO;
+  tn_engine_describe(engine, &info);
+  if (has_room) assert_true(info.cached_tokens >= 3 * 32); /* the longer prompts of the second round */
+  assert_int_equal(info.pages_used, 0);
   tn_engine_destroy(engine);
 }
 
@@ -98,11 +102,11 @@ static void check_model(const char *name) {
   }
   options.max_sequences = REQUESTS;
   options.no_prefix_cache = 0;
-  run_together(model, &options, alone);
+  run_together(model, &options, alone, true);
   options.chunk = 7;
-  run_together(model, &options, alone);
+  run_together(model, &options, alone, true);
   options.kv_bytes = info.kv_bytes + info.kv_bytes / 2; /* for one and a half: they take turns */
-  run_together(model, &options, alone);
+  run_together(model, &options, alone, false);
   tn_model_close(model);
 }
 

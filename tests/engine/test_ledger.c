@@ -20,6 +20,15 @@ static const fake_config WINDOWED = {.max_rows = 64,
                                      .group_count = 2,
                                      .windows = {0, 50}};
 
+static const fake_config HYBRID = {.max_rows = 64,
+                                   .max_sequences = 8,
+                                   .max_logits_rows = 16,
+                                   .max_context = 1024,
+                                   .pages = 64,
+                                   .group_count = 2,
+                                   .windows = {0, 50},
+                                   .state_slots = 12};
+
 static void fill_tokens(int32_t *tokens, uint32_t count, uint64_t seed) {
   for (uint32_t i = 0; i < count; i++) tokens[i] = (int32_t)(fake_random(&seed) % FAKE_VOCABULARY);
 }
@@ -292,12 +301,161 @@ static void hits_need_the_window_too(void **state) {
   tn_runner_destroy(runner);
 }
 
+/* A recurrent state goes back to where a snapshot is, and a fork goes on from the same one. */
+static void states_go_back_to_snapshots(void **state) {
+  (void)state;
+  tn_runner *runner = fake_create(&HYBRID);
+  tn_context context;
+  assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+  tn_ledger ledgers[2];
+  for (int i = 0; i < 2; i++) assert_int_equal(tn_ledger_init(&ledgers[i], &context.kv, 1024, NULL), TN_OK);
+  int32_t tokens[200];
+  fill_tokens(tokens, 200, 8);
+  tn_ledger_finish(&context.ledger);
+  ledgers[0].landmark = 64;
+  run(&context, &HYBRID, &ledgers[0], tokens, 64, 64);
+  run(&context, &HYBRID, &ledgers[0], tokens + 64, 32, 32);
+  run(&context, &HYBRID, &ledgers[0], tokens + 96, 10, 10);
+  assert_int_equal(tn_ledger_truncate(&ledgers[0], 105, NULL), TN_E_LIMIT);
+  assert_int_equal(tn_ledger_truncate(&ledgers[0], 96, NULL), TN_OK);
+  run(&context, &HYBRID, &ledgers[0], tokens + 150, 10, 10);
+  tn_ledger_fork(&ledgers[0], &ledgers[1]);
+  check_accounting(&context.kv, ledgers, 2);
+  run(&context, &HYBRID, &ledgers[0], tokens, 5, 5);
+  run(&context, &HYBRID, &ledgers[1], tokens + 9, 5, 5);
+  run(&context, &HYBRID, &ledgers[1], tokens, 8, 3); /* rows that are dropped: those kept run again */
+  assert_int_equal(ledgers[1].length, 111);
+  run(&context, &HYBRID, &ledgers[1], tokens, 3, 3);
+  tn_ledger third;
+  assert_int_equal(tn_ledger_init(&third, &context.kv, 64, NULL), TN_OK);
+  for (int i = 0; i < 2; i++) tn_ledger_finish(&ledgers[i]);
+  tn_ledger_finish(&third);
+  tn_context_finish(&context);
+  tn_runner_destroy(runner);
+}
+
+/* ---- anything at random ---- */
+
+#define PLAYERS 4u
+
+typedef struct playground {
+  const fake_config *config;
+  tn_runner *runner;
+  tn_context context;
+  tn_ledger ledgers[PLAYERS];
+  uint64_t streams[PLAYERS]; /* each ledger's tokens are those of its stream, up to where it forked */
+  uint64_t random;
+  uint32_t hits, forks, faults, full;
+} playground;
+
+static int32_t stream_token(uint64_t stream, uint32_t position) {
+  return (int32_t)(tn_hash_pair((uint32_t)stream, position) % FAKE_VOCABULARY);
+}
+
+/* A new sequence, perhaps behind what the cache knows of its beginning. */
+static void play_begin(playground *p, uint32_t at) {
+  int32_t tokens[600];
+  p->streams[at] = fake_random(&p->random) % 3;
+  for (uint32_t i = 0; i < TN_COUNT(tokens); i++) tokens[i] = stream_token(p->streams[at], i);
+  tn_ledger_clear(&p->ledgers[at]);
+  p->hits += tn_ledger_attach(&p->ledgers[at], NULL, tokens, fake_random(&p->random) % TN_COUNT(tokens)) > 0;
+  p->ledgers[at].landmark = 32 * (fake_random(&p->random) % 8);
+}
+
+/* Rows of all ledgers in one step, which may fail, be dropped in part, or find no pages. */
+static void play_step(playground *p) {
+  int32_t tokens[PLAYERS][16];
+  uint32_t entries[PLAYERS], counts[PLAYERS] = {0};
+  tn_error error;
+  tn_step *step = &p->context.step;
+  tn_step_begin(step);
+  for (uint32_t i = 0; i < PLAYERS; i++) {
+    tn_ledger *ledger = &p->ledgers[i];
+    uint32_t count = fake_random(&p->random) % 14;
+    if (count > 600 - ledger->length) count = 600 - ledger->length;
+    uint32_t room = tn_ledger_next_snapshot(ledger, ledger->length) - ledger->length;
+    if (count > room) count = room;
+    for (uint32_t r = 0; r < count; r++) tokens[i][r] = stream_token(p->streams[i], ledger->length + r);
+    if (!count) continue;
+    tn_status status = tn_step_add(step, ledger, tokens[i], count, count - 1, &entries[i], &error);
+    if (status == TN_OK) counts[i] = count;
+    p->full += status == TN_E_MEMORY;
+    assert_true(status == TN_OK || status == TN_E_MEMORY || status == TN_E_INTERNAL);
+  }
+  if (fake_random(&p->random) % 10 == 0)
+    p->runner->faults = (fake_faults){.fail_step = p->runner->submits + 1, .step_status = TN_E_INTERNAL};
+  if (fake_random(&p->random) % 10 == 0) p->runner->faults.fail_copy = p->runner->copies + 1;
+  if (tn_step_run(step, &error) != TN_OK) {
+    p->faults++;
+    return;
+  }
+  for (uint32_t i = 0; i < PLAYERS; i++) {
+    tn_ledger *ledger = &p->ledgers[i];
+    float expected[FAKE_VOCABULARY];
+    int32_t all[640];
+    if (!counts[i]) continue;
+    memcpy(all, ledger->tokens, ledger->length * sizeof *all);
+    memcpy(all + ledger->length, tokens[i], counts[i] * sizeof *all);
+    fake_expected(p->config, all, ledger->length + counts[i], expected);
+    assert_memory_equal(tn_step_logits(step, entries[i], counts[i] - 1), expected, sizeof expected);
+    tn_step_commit_part(step, entries[i],
+                        fake_random(&p->random) % 4 ? counts[i] : fake_random(&p->random) % counts[i]);
+  }
+}
+
+static void play(playground *p) {
+  uint32_t at = fake_random(&p->random) % PLAYERS, other = fake_random(&p->random) % PLAYERS;
+  switch (fake_random(&p->random) % 16) {
+    case 0: play_begin(p, at); break;
+    case 1: tn_ledger_clear(&p->ledgers[at]); break;
+    case 2:
+      if (at == other) break;
+      tn_ledger_clear(&p->ledgers[at]);
+      tn_ledger_fork(&p->ledgers[other], &p->ledgers[at]);
+      p->streams[at] = 100 + fake_random(&p->random) % 2;
+      p->forks++;
+      break;
+    case 3: /* whatever is refused changes nothing */
+      tn_ledger_truncate(&p->ledgers[at], fake_random(&p->random) % (p->ledgers[at].length + 1), NULL);
+      break;
+    default: play_step(p);
+  }
+}
+
+/* Ten thousand random moves: sequences begin, go on, fork, go back, end; steps fail and pools are full. After each the
+ * accounts are right, and all logits are those of the tokens. */
+static void random_moves_keep_the_accounts(void **state) {
+  (void)state;
+  const fake_config *const configs[] = {&PLAIN, &WINDOWED, &HYBRID};
+  for (uint32_t run_number = 0; run_number < 9; run_number++) {
+    fake_config config = *configs[run_number % 3];
+    config.pages = run_number < 6 ? 24 : 200;
+    if (config.state_slots) config.state_slots = 10 + run_number; /* the least, and up */
+    playground p = {.config = &config, .runner = fake_create(&config), .random = run_number};
+    assert_int_equal(tn_context_init(&p.context, p.runner, NULL, NULL), TN_OK);
+    for (uint32_t i = 0; i < PLAYERS; i++)
+      assert_int_equal(tn_ledger_init(&p.ledgers[i], &p.context.kv, 600, NULL), TN_OK);
+    tn_ledger_finish(&p.context.ledger);
+    for (uint32_t move = 0; move < 1200; move++) {
+      play(&p);
+      check_accounting(&p.context.kv, p.ledgers, PLAYERS);
+    }
+    assert_true(p.hits > 0 && p.forks > 0 && p.faults > 0 && (p.full > 0 || config.pages > 24));
+    for (uint32_t i = 0; i < PLAYERS; i++) tn_ledger_finish(&p.ledgers[i]);
+    for (uint32_t g = 0; g < config.group_count; g++)
+      assert_int_equal(tn_pages_free(p.context.kv.pages, g) + tn_pages_cached(p.context.kv.pages, g), config.pages);
+    tn_context_finish(&p.context);
+    tn_runner_destroy(p.runner);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chunks_give_the_same_rows),  cmocka_unit_test(dropped_rows_leave_no_trace),
-      cmocka_unit_test(forks_copy_on_write),        cmocka_unit_test(failed_copy_changes_nothing),
-      cmocka_unit_test(full_pool_reserves_nothing), cmocka_unit_test(collisions_serve_nobody_elses_pages),
-      cmocka_unit_test(oldest_unused_goes_first),   cmocka_unit_test(hits_need_the_window_too),
+      cmocka_unit_test(chunks_give_the_same_rows),   cmocka_unit_test(dropped_rows_leave_no_trace),
+      cmocka_unit_test(forks_copy_on_write),         cmocka_unit_test(failed_copy_changes_nothing),
+      cmocka_unit_test(full_pool_reserves_nothing),  cmocka_unit_test(collisions_serve_nobody_elses_pages),
+      cmocka_unit_test(oldest_unused_goes_first),    cmocka_unit_test(hits_need_the_window_too),
+      cmocka_unit_test(states_go_back_to_snapshots), cmocka_unit_test(random_moves_keep_the_accounts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -320,6 +320,57 @@ static void prompts_have_logprobs(void **state) {
   }
 }
 
+static const fake_config RECURRENT = {.max_rows = 64,
+                                      .max_sequences = 8,
+                                      .max_logits_rows = 64,
+                                      .max_context = 512,
+                                      .pages = 128,
+                                      .group_count = 1,
+                                      .state_slots = 16 + 12};
+
+/* With recurrent states: the answers to one prompt go on from the snapshot at its last full page, a next turn from that
+ * of the last full page of the answer; one that parts before a snapshot begins anew. */
+static void snapshots_are_found(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init(&rig, RECURRENT, 8, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job jobs[4], turn;
+  for (uint32_t i = 0; i < 4; i++) {
+    uint64_t random = 9;
+    make_job(&jobs[i], 200, 0, 70, &random);
+    jobs[i].options.seed = i;
+    jobs[i].options.temperature = 1;
+    submit(&rig, &jobs[i]);
+  }
+  while (step(&rig)) {
+  }
+  for (uint32_t i = 0; i < 4; i++) {
+    finish_job(&jobs[i]);
+    assert_whole(&jobs[i]);
+    assert_int_equal(jobs[i].last.cached_tokens, i ? 192 : 0);
+  }
+  uint64_t random = 10;
+  make_job(&turn, 300, 0, 5, &random);
+  memcpy(turn.prompt, jobs[2].prompt, 200 * sizeof *turn.prompt);
+  memcpy(turn.prompt + 200, jobs[2].expected, jobs[2].expected_count * sizeof *turn.prompt);
+  submit(&rig, &turn);
+  while (step(&rig)) {
+  }
+  finish_job(&turn);
+  assert_whole(&turn);
+  assert_int_equal(turn.last.cached_tokens, (200 + jobs[2].expected_count - 1) / 32 * 32);
+  make_job(&turn, 300, 0, 5, &random);
+  memcpy(turn.prompt, jobs[2].prompt, 150 * sizeof *turn.prompt);
+  submit(&rig, &turn);
+  while (step(&rig)) {
+  }
+  finish_job(&turn);
+  assert_whole(&turn);
+  assert_int_equal(turn.last.cached_tokens, 0);
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
 static void salts_separate(void **state) {
   (void)state;
   test_rig rig;
@@ -634,6 +685,7 @@ static void random_schedules_keep_all_promises(void **state) {
     if (seed % 5 == 4) config.windows[0] = 70;
     if (seed % 4 == 1) kv.hash_mask = 1;
     if (seed % 6 == 5) kv.prefix_cache = false;
+    if (seed % 3 == 1) config.state_slots = 16 + (uint32_t)seed / 3;
     random_schedule(seed, config, kv, 800);
   }
 }
@@ -646,6 +698,7 @@ int main(void) {
       cmocka_unit_test(preempted_resumes_equal),
       cmocka_unit_test(answers_to_one_prompt_share_pages),
       cmocka_unit_test(prompts_have_logprobs),
+      cmocka_unit_test(snapshots_are_found),
       cmocka_unit_test(salts_separate),
       cmocka_unit_test(priority_goes_first),
       cmocka_unit_test(lower_priority_makes_way),

@@ -38,6 +38,10 @@ tn_ref tn_block_head_norm(tn_build *build, tn_ref x, uint32_t group, const char 
   return tn_norm(build->graph, x, weight, TN_NO_VALUE, TN_NORM_RMS, group, build->hyper->norm_epsilon);
 }
 
+tn_ref tn_block_plain_norm(tn_build *build, tn_ref x, uint32_t group) {
+  return tn_norm(build->graph, x, TN_NO_VALUE, TN_NO_VALUE, TN_NORM_RMS, group, build->hyper->norm_epsilon);
+}
+
 tn_attention_block tn_block_attention_of(const tn_build *build, uint32_t layer) {
   const tn_hyper *h = build->hyper;
   bool slides = h->kinds[layer] == TN_LAYER_SLIDING;
@@ -146,7 +150,7 @@ static tn_ref head_matrix(tn_build *build) {
   return tn_build_matrix(build, h->vocabulary, h->width, "token_embd.weight");
 }
 
-static void build_head(tn_build *build, tn_ref x) {
+void tn_build_head(tn_build *build, tn_ref x) {
   const tn_hyper *h = build->hyper;
   tn_graph *graph = build->graph;
   tn_graph_set_layer(graph, "head");
@@ -159,7 +163,7 @@ static void build_head(tn_build *build, tn_ref x) {
   tn_graph_set_logits(graph, logits);
 }
 
-void tn_build_decoder(tn_build *build, tn_ref x, tn_ref (*block)(tn_build *build, tn_ref x, uint32_t layer)) {
+tn_ref tn_build_layers(tn_build *build, tn_ref x, tn_ref (*block)(tn_build *build, tn_ref x, uint32_t layer)) {
   const tn_hyper *h = build->hyper;
   char name[32];
   build->rope = tn_rope_build(build, &h->rope, "rope.frequencies", "rope_freqs.weight");
@@ -169,5 +173,9 @@ void tn_build_decoder(tn_build *build, tn_ref x, tn_ref (*block)(tn_build *build
     tn_graph_set_layer(build->graph, name);
     x = block(build, x, layer);
   }
-  build_head(build, x);
+  return x;
+}
+
+void tn_build_decoder(tn_build *build, tn_ref x, tn_ref (*block)(tn_build *build, tn_ref x, uint32_t layer)) {
+  tn_build_head(build, tn_build_layers(build, x, block));
 }

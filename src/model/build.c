@@ -155,18 +155,65 @@ tn_ref tn_build_strided_rows(tn_build *build, uint32_t rows, uint32_t cols, uint
   return tn_graph_weight(build->graph, part, source.dtype, 2, (uint64_t[]){count, cols}, &source, 1);
 }
 
-tn_ref tn_build_cube(tn_build *build, uint32_t count, uint32_t rows, uint32_t cols, const char *format, ...) {
-  char name[TN_MAX_NAME];
-  uint32_t form = 0;
+tn_ref tn_build_table(tn_build *build, uint32_t rows, uint32_t cols, const char *format, ...) {
+  char name[TN_MAX_NAME], part[TN_MAX_NAME + 32];
+  tn_weight_source source;
+  tn_name file_name;
   FORMAT_NAME(name, format);
-  const tn_file_tensor *tensor = find_tensor(build, name, &form);
-  if (!tensor) return TN_NO_VALUE;
-  if (tensor->rank != 3 || tensor->dims[0] != cols || tensor->dims[1] != rows || tensor->dims[2] != count) {
-    char wanted[48];
-    snprintf(wanted, sizeof wanted, "%u, %u, %u", cols, rows, count);
-    wrong_shape(build, tensor, wanted);
+  tn_name_find(build->file, build->family, name, 0, &file_name);
+  const tn_file_tensor *tensor = file_name.found ? tn_container_find_tensor(build->file, file_name.text) : NULL;
+  uint32_t stored = tensor && tensor->rank == 2 && tensor->dims[1] <= (1 << 24) ? (uint32_t)tensor->dims[1] : rows;
+  snprintf(part, sizeof part, "%s[0:%u]", name, rows);
+  if (stored >= rows) return bind_rows(build, name, stored > rows ? part : name, stored, cols, 0, rows);
+  if (!view_matrix(build, name, stored, cols, &source)) return TN_NO_VALUE;
+  uint32_t *map = tn_arena_array(&build->graph->arena, rows, sizeof *map);
+  if (!map) {
+    tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
     return TN_NO_VALUE;
   }
+  for (uint32_t i = 0; i < rows; i++) map[i] = i < stored ? i : 0;
+  source.row_map = map;
+  source.row_count = rows;
+  return tn_graph_weight(build->graph, part, source.dtype, 2, (uint64_t[]){rows, cols}, &source, 1);
+}
+
+/* The tensor of exactly [count, rows, cols]; NULL with the graph failed. */
+static const tn_file_tensor *find_cube(tn_build *build, const char *name, uint32_t count, uint32_t rows,
+                                       uint32_t cols) {
+  uint32_t form = 0;
+  const tn_file_tensor *tensor = find_tensor(build, name, &form);
+  if (!tensor) return NULL;
+  if (tensor->rank == 3 && tensor->dims[0] == cols && tensor->dims[1] == rows && tensor->dims[2] == count)
+    return tensor;
+  char wanted[48];
+  snprintf(wanted, sizeof wanted, "%u, %u, %u", cols, rows, count);
+  wrong_shape(build, tensor, wanted);
+  return NULL;
+}
+
+tn_ref tn_build_cube_part(tn_build *build, uint32_t count, uint32_t rows, uint32_t cols, uint32_t index,
+                          const char *format, ...) {
+  char name[TN_MAX_NAME], part[TN_MAX_NAME + 32];
+  FORMAT_NAME(name, format);
+  snprintf(part, sizeof part, "%s[%u]", name, index);
+  const tn_file_tensor *tensor = find_cube(build, name, count, rows, cols);
+  if (!tensor) return TN_NO_VALUE;
+  const tn_weight_source source = {.size = sizeof source,
+                                   .dtype = tensor->dtype,
+                                   .data = tensor->data,
+                                   .rows = (uint64_t)count * rows,
+                                   .cols = cols,
+                                   .row_begin = (uint64_t)index * rows,
+                                   .row_count = rows,
+                                   .col_count = cols};
+  return tn_graph_weight(build->graph, part, tensor->dtype, 2, (uint64_t[]){rows, cols}, &source, 1);
+}
+
+tn_ref tn_build_cube(tn_build *build, uint32_t count, uint32_t rows, uint32_t cols, const char *format, ...) {
+  char name[TN_MAX_NAME];
+  FORMAT_NAME(name, format);
+  const tn_file_tensor *tensor = find_cube(build, name, count, rows, cols);
+  if (!tensor) return TN_NO_VALUE;
   const tn_weight_source source = {.size = sizeof source,
                                    .dtype = tensor->dtype,
                                    .data = tensor->data,

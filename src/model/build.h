@@ -64,6 +64,12 @@ __attribute__((format(printf, 5, 6))) tn_ref tn_build_slice(tn_build *build, uin
 __attribute__((format(printf, 8, 9))) tn_ref tn_build_strided_rows(tn_build *build, uint32_t rows, uint32_t cols,
                                                                    uint32_t begin, uint32_t run, uint32_t period,
                                                                    uint32_t count, const char *format, ...);
+/* The table of [rows, cols] of which the file may have fewer rows, or more: those that are missing are its first. */
+__attribute__((format(printf, 4, 5))) tn_ref tn_build_table(tn_build *build, uint32_t rows, uint32_t cols,
+                                                            const char *format, ...);
+/* Matrix `index` of the tensor of exactly [count, rows, cols]. */
+__attribute__((format(printf, 6, 7))) tn_ref tn_build_cube_part(tn_build *build, uint32_t count, uint32_t rows,
+                                                                uint32_t cols, uint32_t index, const char *format, ...);
 /* The weight of exactly [count, rows, cols]: a matrix for each of `count` heads. */
 __attribute__((format(printf, 5, 6))) tn_ref tn_build_cube(tn_build *build, uint32_t count, uint32_t rows,
                                                            uint32_t cols, const char *format, ...);
@@ -95,6 +101,9 @@ tn_ref tn_block_norm(tn_build *build, tn_ref x, const char *name, uint32_t layer
 /* RMS norm of every run of `group` values with NAME.weight [group]. */
 tn_ref tn_block_head_norm(tn_build *build, tn_ref x, uint32_t group, const char *name, uint32_t layer);
 
+/* RMS norm of every run of `group` values (0: of the row) without a weight. */
+tn_ref tn_block_plain_norm(tn_build *build, tn_ref x, uint32_t group);
+
 /* Attention of one layer. */
 typedef struct tn_attention_block {
   uint32_t heads, kv_heads, key_dim, value_dim;
@@ -125,6 +134,10 @@ tn_ref tn_block_pre_post_norm(tn_build *build, tn_ref x, uint32_t layer);
 
 /* The embedding of every row's token, times its scale. */
 tn_ref tn_build_embedding(tn_build *build);
+/* All layers by `block`, with the rope tables that they use. */
+tn_ref tn_build_layers(tn_build *build, tn_ref x, tn_ref (*block)(tn_build *build, tn_ref x, uint32_t layer));
+/* The output norm and the head of x; names the logits. */
+void tn_build_head(tn_build *build, tn_ref x);
 /* All layers by `block`, the output norm and the head (output.weight, or the embedding where it is tied). */
 void tn_build_decoder(tn_build *build, tn_ref x, tn_ref (*block)(tn_build *build, tn_ref x, uint32_t layer));
 

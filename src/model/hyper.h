@@ -136,8 +136,12 @@ tn_rope_pairing tn_hyper_permuted_pairing(const tn_hyper_reader *reader);
 /* A window on the layers from max_window_layers on, if use_sliding_window says so (config.json only: Qwen). */
 void tn_hyper_read_upper_window(tn_hyper_reader *reader, tn_hyper *hyper);
 /* Rotary positions of the sliding layers where only the full ones are scaled: those of "sliding_attention" in
- * config.json, else the full layers' (hyper->rope, read before) without scaling. */
-void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper);
+ * config.json, else the full layers' (hyper->rope, read before) without scaling, with a base of their own: `theta`
+ * where the file doesn't say it, 0: the full layers'. */
+void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper, float theta);
+/* Last layers that use the keys and values of an earlier one, the last of their kind that has its own (gemma3n,
+ * gemma4): kv_layer[i] becomes the layer whose layer i uses. Kinds are read before. Returns how many share. */
+uint32_t tn_hyper_read_shared_kv(tn_hyper_reader *reader, const tn_hyper *hyper, uint32_t *kv_layer);
 /* Experts, their use and width; the fields of the scoring are the family's. */
 void tn_hyper_read_experts(tn_hyper_reader *reader, tn_hyper *hyper);
 

@@ -160,6 +160,22 @@ void tn_hyper_read_upper_window(tn_hyper_reader *reader, tn_hyper *hyper) {
     hyper->kinds[i] = i >= first ? TN_LAYER_SLIDING : TN_LAYER_FULL;
 }
 
+uint32_t tn_hyper_read_shared_kv(tn_hyper_reader *reader, const tn_hyper *hyper, uint32_t *kv_layer) {
+  uint32_t shared = tn_hyper_u32_or(reader, "attention.shared_kv_layers", "num_kv_shared_layers", 0);
+  tn_hyper_demand(reader, shared < hyper->layers, "attention.shared_kv_layers", "num_kv_shared_layers", shared,
+                  "fewer than the layers");
+  if (reader->status != TN_OK) return 0;
+  uint32_t first = hyper->layers - shared;
+  for (uint32_t i = 0; i < hyper->layers; i++) {
+    uint32_t from = i < first ? i : first - 1;
+    while (from && i >= first && hyper->kinds[from] != hyper->kinds[i]) from--;
+    kv_layer[i] = from;
+    tn_hyper_demand(reader, hyper->kinds[from] == hyper->kinds[i], "attention.shared_kv_layers", "num_kv_shared_layers",
+                    shared, "a layer of each kind before the shared ones");
+  }
+  return shared;
+}
+
 void tn_hyper_read_experts(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_expert_hyper *e = &hyper->experts;
   e->count = tn_hyper_u32_or(reader, "expert_count", "num_experts", 0);

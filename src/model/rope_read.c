@@ -149,7 +149,7 @@ void tn_hyper_read_rope(tn_hyper_reader *reader, const tn_hyper *hyper, const ch
                   "partial_rotary_factor", rope->rotary, "an even width up to the head's size");
 }
 
-void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper) {
+void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper, float theta) {
   if (tn_hyper_is_folder(reader) && tn_config_has_object(&reader->file->config, "rope_parameters.sliding_attention")) {
     tn_hyper_read_rope(reader, hyper, "sliding_attention", &hyper->rope_sliding);
     return;
@@ -157,4 +157,6 @@ void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->rope_sliding = hyper->rope;
   hyper->rope_sliding.scaling = TN_ROPE_UNSCALED;
   hyper->rope_sliding.attention_factor = 0;
+  hyper->rope_sliding.theta =
+      tn_hyper_f32_or(reader, "rope.freq_base_swa", "rope_local_base_freq", theta > 0 ? theta : hyper->rope.theta);
 }

@@ -40,6 +40,8 @@ def moments(model_type, name, shape):
     gain = 1.45 if any(part in name for part in ("q_proj", "k_proj", "q_b_proj")) else 2.0 if "mlp" in name else 1.5
     if "correction_coefs" in name or "prediction_coefs" in name:
         gain = 0.5
+    if "modality_router" in name:
+        gain = 1.5 * inputs  # its input is divided by the width
     return 0, gain * inputs ** -0.5
 
 

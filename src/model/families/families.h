@@ -16,6 +16,7 @@
   X(gptoss)            \
   X(gemma2)            \
   X(gemma3)            \
+  X(gemma3n)           \
   X(gemma4)            \
   X(olmo2)             \
   X(phi3)              \

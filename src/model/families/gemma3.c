@@ -7,10 +7,7 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->activation = TN_ACTIVATION_GELU_TANH;
   tn_hyper_read_common(reader, hyper);
   tn_hyper_read_rope(reader, hyper, "full_attention", &hyper->rope);
-  tn_hyper_read_sliding_rope(reader, hyper);
-  bool given =
-      tn_hyper_is_folder(reader) && tn_config_has_object(&reader->file->config, "rope_parameters.sliding_attention");
-  if (!given) hyper->rope_sliding.theta = tn_hyper_f32_or(reader, "rope.freq_base_swa", "rope_local_base_freq", 10000);
+  tn_hyper_read_sliding_rope(reader, hyper, 10000);
   hyper->qk_norm = TN_QK_NORM_HEAD;
   hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 4096);
   uint32_t interval = tn_hyper_u32_or(reader, NULL, "sliding_window_pattern", 6);

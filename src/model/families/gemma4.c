@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include "model/build.h"
 #include "model/experts.h"
+#include "model/layer_input.h"
 
 typedef struct head_hyper {
   uint32_t dim, kv_heads;
@@ -89,23 +90,14 @@ static void read_positions(tn_hyper_reader *reader, tn_hyper *hyper, const gemma
 /* Widths of the layers, and whose keys and values each uses: the last layers of each kind share. */
 static void read_layers(tn_hyper_reader *reader, const tn_hyper *hyper, gemma4_hyper *own) {
   double widths[TN_MAX_LAYERS];
-  uint32_t shared = tn_hyper_u32_or(reader, "attention.shared_kv_layers", "num_kv_shared_layers", 0);
+  uint32_t shared = tn_hyper_read_shared_kv(reader, hyper, own->kv_layer);
   bool doubled = tn_hyper_bool_or(reader, NULL, "use_double_wide_mlp", false);
   uint32_t count = tn_hyper_list(reader, "feed_forward_length", NULL, widths, TN_MAX_LAYERS);
-  tn_hyper_demand(reader, shared < hyper->layers, "attention.shared_kv_layers", "num_kv_shared_layers", shared,
-                  "fewer than the layers");
   tn_hyper_demand(reader, count <= 1 || count == hyper->layers, "feed_forward_length", NULL, count,
                   "one for each layer");
   if (reader->status != TN_OK) return;
-  uint32_t first_shared = hyper->layers - shared;
-  for (uint32_t i = 0; i < hyper->layers; i++) {
-    own->ffn[i] = count > 1 ? (uint32_t)widths[i] : hyper->ffn * (doubled && i >= first_shared ? 2 : 1);
-    uint32_t from = i < first_shared ? i : first_shared - 1;
-    while (from && i >= first_shared && hyper->kinds[from] != hyper->kinds[i]) from--;
-    own->kv_layer[i] = from;
-    tn_hyper_demand(reader, hyper->kinds[from] == hyper->kinds[i], "attention.shared_kv_layers", "num_kv_shared_layers",
-                    shared, "a layer of each kind before the shared ones");
-  }
+  for (uint32_t i = 0; i < hyper->layers; i++)
+    own->ffn[i] = count > 1 ? (uint32_t)widths[i] : hyper->ffn * (doubled && i >= hyper->layers - shared ? 2 : 1);
 }
 
 static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
@@ -133,10 +125,6 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_demand(reader, tn_text_is(both_ways, "vision"), NULL, "use_bidirectional_attention", 1, "null or vision");
 }
 
-static tn_ref weightless_norm(tn_build *build, tn_ref x, uint32_t group) {
-  return tn_norm(build->graph, x, TN_NO_VALUE, TN_NO_VALUE, TN_NORM_RMS, group, build->hyper->norm_epsilon);
-}
-
 static tn_ref attention_part(tn_build *build, tn_ref x, uint32_t layer) {
   const tn_hyper *h = build->hyper;
   const gemma4_hyper *own = h->own;
@@ -154,7 +142,7 @@ static tn_ref attention_part(tn_build *build, tn_ref x, uint32_t layer) {
     tn_ref k = tn_block_linear(build, x, a.kv_heads * a.key_dim, "attn_k", layer);
     tn_ref v = has_values ? tn_block_linear(build, x, a.kv_heads * a.value_dim, "attn_v", layer) : k;
     k = tn_block_head_norm(build, k, a.key_dim, "attn_k_norm", layer);
-    y = tn_block_attend(build, layer, q, k, weightless_norm(build, v, a.value_dim), &a);
+    y = tn_block_attend(build, layer, q, k, tn_block_plain_norm(build, v, a.value_dim), &a);
   } else {
     y = tn_block_attend_shared(build, own->kv_layer[layer], q, &a);
   }
@@ -168,7 +156,7 @@ static tn_ref expert_part(tn_build *build, tn_ref x, tn_ref dense, uint32_t laye
   const tn_hyper *h = build->hyper;
   tn_expert_block experts = tn_block_experts_of(build, layer);
   experts.expert_scale = tn_build_vector(build, h->experts.count, "blk.%u.ffn_down_exps.scale", layer);
-  tn_ref r = weightless_norm(build, x, 0);
+  tn_ref r = tn_block_plain_norm(build, x, 0);
   r = tn_mul(build->graph, r, tn_build_vector(build, h->width, "blk.%u.ffn_gate_inp.scale", layer));
   r = tn_scale(build->graph, r, 1 / sqrtf((float)h->width));
   tn_ref scores = tn_block_linear(build, r, h->experts.count, "ffn_gate_inp", layer);
@@ -176,15 +164,6 @@ static tn_ref expert_part(tn_build *build, tn_ref x, tn_ref dense, uint32_t laye
   y = tn_block_experts(build, y, scores, &experts, TN_NO_VALUE);
   return tn_add(build->graph, tn_block_norm(build, dense, "post_ffw_norm_1", layer),
                 tn_block_norm(build, y, "post_ffw_norm_2", layer));
-}
-
-/* What the layer's own embedding adds. */
-static tn_ref layer_input_part(tn_build *build, tn_ref x, uint32_t layer) {
-  const gemma4_hyper *own = build->hyper->own;
-  tn_ref input = tn_slice(build->graph, build->shared, layer * own->layer_input, own->layer_input);
-  tn_ref gate = tn_block_linear(build, x, own->layer_input, "inp_gate", layer);
-  tn_ref y = tn_activate(build->graph, gate, input, build->hyper->activation);
-  return tn_block_norm(build, tn_block_linear(build, y, build->hyper->width, "proj", layer), "post_norm", layer);
 }
 
 static tn_ref block(tn_build *build, tn_ref x, uint32_t layer) {
@@ -195,28 +174,14 @@ static tn_ref block(tn_build *build, tn_ref x, uint32_t layer) {
   y = tn_block_gated_ffn(build, tn_block_norm(build, x, "ffn_norm", layer), own->ffn[layer], layer);
   if (build->hyper->experts.count) y = expert_part(build, x, y, layer);
   x = tn_add(graph, x, tn_block_norm(build, y, "post_ffw_norm", layer));
-  if (own->layer_input) x = tn_add(graph, x, layer_input_part(build, x, layer));
+  if (own->layer_input) x = tn_add(graph, x, tn_block_layer_input(build, x, own->layer_input, layer));
   return tn_mul(graph, x, tn_build_vector(build, 1, "blk.%u.layer_output_scale.weight", layer));
-}
-
-/* The embeddings of all layers, one behind the other: of the token, and projected from the first embedding. */
-static tn_ref layer_inputs(tn_build *build, tn_ref x) {
-  const tn_hyper *h = build->hyper;
-  tn_graph *graph = build->graph;
-  uint32_t input = ((const gemma4_hyper *)h->own)->layer_input, all = input * h->layers;
-  tn_ref table = tn_build_matrix(build, h->vocabulary, all, "per_layer_token_embd.weight");
-  tn_ref token = tn_embed(graph, table, TN_EMBED_TOKEN, sqrtf((float)input));
-  tn_ref y = tn_linear(graph, x, tn_build_matrix(build, all, h->width, "per_layer_model_proj.weight"), TN_NO_VALUE);
-  y = tn_norm(graph, tn_scale(graph, y, 1 / sqrtf((float)h->width)),
-              tn_build_vector(build, input, "per_layer_proj_norm.weight"), TN_NO_VALUE, TN_NORM_RMS, input,
-              h->norm_epsilon);
-  return tn_scale(graph, tn_add(graph, y, token), 1 / sqrtf(2));
 }
 
 static void build_graph(tn_build *build) {
   const gemma4_hyper *own = build->hyper->own;
   tn_ref x = tn_build_embedding(build);
-  if (own->layer_input) build->shared = layer_inputs(build, x);
+  if (own->layer_input) build->shared = tn_build_layer_inputs(build, x, own->layer_input);
   tn_build_decoder(build, x, block);
 }
 

@@ -9,8 +9,7 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->qk_norm = TN_QK_NORM_ROW;
   hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 0);
   tn_hyper_read_kinds(reader, hyper, "attention.sliding_window_pattern", TN_LAYER_SLIDING, hyper->window ? 4 : 0);
-  tn_hyper_read_sliding_rope(reader, hyper);
-  hyper->rope_sliding.theta = tn_hyper_f32_or(reader, "rope.freq_base_swa", NULL, hyper->rope_sliding.theta);
+  tn_hyper_read_sliding_rope(reader, hyper, 0);
 }
 
 static tn_ref block(tn_build *build, tn_ref x, uint32_t layer) {

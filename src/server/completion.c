@@ -194,7 +194,7 @@ static bool read_options(tn_reading *reading, tn_generation *generation, const j
   json_int_t top_k = tn_field_integer(body, "top_k", 0);
   if (!generation->surface->is_chat && !tn_field(body, "max_tokens")) most = DEFAULT_TEXT_TOKENS;
   options->max_tokens = (uint32_t)most;
-  options->no_answer = !generation->surface->is_chat && most == 0;
+  options->no_answer = tn_field(body, "max_tokens") != NULL && most == 0;
   options->min_tokens = (uint32_t)tn_field_integer(body, "min_tokens", 0);
   options->ignore_eos = tn_field_boolean(body, "ignore_eos", false);
   options->temperature = (float)tn_field_number(body, "temperature", 1);

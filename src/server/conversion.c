@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/error.h"
 
 static bool out_of_memory(tn_conversion *to) {
@@ -29,8 +30,9 @@ bool tn_conversion_refuse(tn_conversion *to, const char *parameter, tn_status st
 }
 
 enum MHD_Result tn_conversion_refused(tn_exchange *exchange, const tn_conversion *to) {
-  return tn_http_error(exchange, tn_http_status(to->error.status), to->parameter,
-                       to->error.status == TN_E_UNSUPPORTED ? "unsupported_value" : NULL, "%s", to->error.message);
+  const char *code = to->error.status == TN_E_UNSUPPORTED ? "unsupported_value" : NULL;
+  return tn_http_error(exchange, tn_http_status(to->error.status), to->parameter, to->code ? to->code : code, "%s",
+                       to->error.message);
 }
 
 bool tn_convert_set(tn_conversion *to, json_t *object, const char *key, json_t *value) {
@@ -44,6 +46,18 @@ bool tn_convert_append(tn_conversion *to, json_t *array, json_t *value) {
 bool tn_convert_copy(tn_conversion *to, const json_t *body, const char *name, const char *as) {
   json_t *value = tn_field(body, name);
   return !value || tn_convert_set(to, to->chat, as, json_incref(value));
+}
+
+bool tn_convert_copies(tn_conversion *to, const json_t *body, const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!tn_convert_copy(to, body, names[i], names[i])) return false;
+  return true;
+}
+
+json_t *tn_convert_turn(tn_conversion *to, const char *role) {
+  size_t count = json_array_size(to->messages);
+  json_t *last = count ? json_array_get(to->messages, count - 1) : NULL;
+  return last && !strcmp(json_string_value(json_object_get(last, "role")), role) ? last : tn_convert_message(to, role);
 }
 
 json_t *tn_convert_message(tn_conversion *to, const char *role) {

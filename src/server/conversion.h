@@ -11,6 +11,7 @@ typedef struct tn_conversion {
   json_t *chat;          /* the body for chat completions */
   json_t *messages;      /* in it */
   const char *parameter; /* the field at fault, a constant */
+  const char *code;      /* of the error; NULL: by its status */
   tn_error error;
 } tn_conversion;
 
@@ -30,8 +31,13 @@ bool tn_convert_append(tn_conversion *to, json_t *array, json_t *value);
 /* Gives the chat's body the value of field `name` of `body`, if there is one, as `as`. */
 bool tn_convert_copy(tn_conversion *to, const json_t *body, const char *name, const char *as);
 
+/* The same for a list of names that mean the same in both APIs. */
+bool tn_convert_copies(tn_conversion *to, const json_t *body, const char *const *names, size_t count);
+
 /* Appends an empty message of a role to the conversation; NULL when that failed. */
 json_t *tn_convert_message(tn_conversion *to, const char *role);
+/* The last message if it is of that role, else a new one. */
+json_t *tn_convert_turn(tn_conversion *to, const char *role);
 /* Appends text to a text member of a message, behind a newline where there is some already. */
 bool tn_convert_text(tn_conversion *to, json_t *message, const char *key, const char *text);
 /* Appends a call to a message of the assistant; `arguments`: an object, or JSON in a text. */

@@ -8,6 +8,7 @@
 #include "server/server.h"
 
 #define BOTH (TN_ON_CHAT | TN_ON_COMPLETIONS)
+#define ANSWERS (BOTH | TN_ON_MESSAGES | TN_ON_RESPONSES)
 #define PROMPT (TN_ON_MESSAGES | TN_ON_COUNT)
 
 typedef enum field_type { BOOLEAN, INTEGER, NUMBER, TEXT, OBJECT, ARRAY, TEXT_OR_ARRAY, ANY } field_type;
@@ -34,8 +35,8 @@ static const field fields[] = {
     {TN_ON_CHAT, "max_tokens", INTEGER, 1, 1 << 28, HONOURED, "tokens of the answer at most; absent: what fits"},
     {TN_ON_COMPLETIONS, "max_tokens", INTEGER, 0, 1 << 28, HONOURED, "tokens of the answer at most; absent: 16"},
     {TN_ON_CHAT, "max_completion_tokens", INTEGER, 1, 1 << 28, HONOURED, "the same; wins over max_tokens"},
-    {BOTH, "min_tokens", INTEGER, 0, 1 << 28, HONOURED, "the answer does not end by itself before"},
-    {BOTH, "ignore_eos", BOOLEAN, 0, 0, HONOURED, "the model's end tokens do not end the answer"},
+    {ANSWERS, "min_tokens", INTEGER, 0, 1 << 28, HONOURED, "the answer does not end by itself before"},
+    {ANSWERS, "ignore_eos", BOOLEAN, 0, 0, HONOURED, "the model's end tokens do not end the answer"},
     {BOTH, "stream", BOOLEAN, 0, 0, HONOURED, "the answer as server-sent events"},
     {BOTH, "stream_options", OBJECT, 0, 0, HONOURED,
      "`include_usage`: a last event with the token counts; `continuous_usage_stats` is accepted without effect"},
@@ -46,7 +47,7 @@ static const field fields[] = {
     {BOTH, "presence_penalty", NUMBER, -2, 2, HONOURED, "absent: 0"},
     {BOTH, "frequency_penalty", NUMBER, -2, 2, HONOURED, "absent: 0"},
     {BOTH, "repetition_penalty", NUMBER, 0.01, 100, HONOURED, "over the last 64 tokens; absent: 1"},
-    {BOTH, "seed", INTEGER, -9223372036854775808.0, 9223372036854775807.0, HONOURED,
+    {ANSWERS, "seed", INTEGER, -9223372036854775808.0, 9223372036854775807.0, HONOURED,
      "of the draws; absent: another one each time"},
     {BOTH, "stop", TEXT_OR_ARRAY, 0, 0, HONOURED,
      "text or list of up to 16 texts that end the answer and are not shown"},
@@ -126,12 +127,16 @@ static const field fields[] = {
      "`budget_tokens` is without effect"},
     {PROMPT, "output_config", OBJECT, 0, 0, HONOURED, "`format`: a JSON schema that is enforced"},
     {PROMPT, "cache_control", OBJECT, 0, 0, ACCEPTED, "known prefixes are always found again"},
-    {TN_ON_MESSAGES, "max_tokens", INTEGER, 1, 1 << 28, HONOURED, "tokens of the answer at most; must be given"},
+    {PROMPT, "chat_template_kwargs", OBJECT, 0, 0, HONOURED, "further variables of the chat template"},
+    {TN_ON_MESSAGES, "max_tokens", INTEGER, 0, 1 << 28, HONOURED,
+     "tokens of the answer at most, must be given; 0: the prompt is only computed and kept in the cache"},
     {TN_ON_MESSAGES, "stream", BOOLEAN, 0, 0, HONOURED, "the answer as server-sent events"},
     {TN_ON_MESSAGES, "stop_sequences", ARRAY, 0, 16, HONOURED, "texts that end the answer and are not shown"},
     {TN_ON_MESSAGES, "temperature", NUMBER, 0, 100, HONOURED, "absent: 1; 0 takes the likeliest token"},
     {TN_ON_MESSAGES, "top_p", NUMBER, 0, 1, HONOURED, "absent: 1"},
     {TN_ON_MESSAGES, "top_k", INTEGER, 0, 1 << 24, HONOURED, "absent or 0: all tokens"},
+    {TN_ON_MESSAGES, "thread", OBJECT, 0, 0, HONOURED,
+     "refused with the code that makes clients go on without: no conversation is kept"},
     {TN_ON_MESSAGES, "metadata", OBJECT, 0, 0, ACCEPTED, ""},
     {TN_ON_MESSAGES, "service_tier", TEXT, 0, 0, ACCEPTED, ""},
     {TN_ON_MESSAGES, "container", ANY, 0, 0, REFUSED, ""},

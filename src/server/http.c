@@ -89,8 +89,10 @@ json_t *tn_http_error_json(const tn_exchange *exchange, unsigned status, const c
                            const char *message) {
   if (exchange->speaks_anthropic) {
     char id[TN_REQUEST_ID_BYTES];
-    return json_pack("{s:s, s:{s:s, s:o}, s:s}", "type", "error", "error", "type", anthropic_type(status), "message",
-                     tn_json_text(message, strlen(message)), "request_id", request_id(exchange, id));
+    json_t *details = code ? json_pack("{s:s}", "error_code", code) : NULL;
+    return json_pack("{s:s, s:{s:s, s:o, s:o*}, s:s}", "type", "error", "error", "type", anthropic_type(status),
+                     "message", tn_json_text(message, strlen(message)), "details", details, "request_id",
+                     request_id(exchange, id));
   }
   return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", tn_json_text(message, strlen(message)), "type",
                    error_type(status), "param", parameter, "code", code);

@@ -51,7 +51,7 @@ static bool add_user(tn_conversion *to, const json_t *content, size_t number) {
       message = NULL;
       if (!add_result(to, block, number, i)) return false;
     } else if (is(type, "text") && tn_field_text(block, "text")) {
-      if (!message && !(message = tn_convert_message(to, "user"))) return false;
+      if (!message && !(message = tn_convert_turn(to, "user"))) return false;
       if (!tn_convert_text(to, message, "content", tn_field_text(block, "text"))) return false;
     } else {
       return bad_block(to, "messages", number, i, "expected a text or a tool_result; nothing else is taken");
@@ -75,13 +75,15 @@ static bool add_assistant_block(tn_conversion *to, json_t *message, const json_t
 }
 
 static bool add_assistant(tn_conversion *to, const json_t *content, size_t number) {
-  json_t *message = tn_convert_message(to, "assistant");
-  if (!message || !tn_convert_set(to, message, "content", json_null())) return false;
+  json_t *message = tn_convert_turn(to, "assistant");
+  if (!message) return false;
+  if (!json_object_get(message, "content") && !tn_convert_set(to, message, "content", json_null())) return false;
   for (size_t i = 0; i < json_array_size(content); i++)
     if (!add_assistant_block(to, message, json_array_get(content, i), number, i)) return false;
   return true;
 }
 
+/* Turns of one role that follow each other are one. */
 static bool add_message(tn_conversion *to, const json_t *turn, size_t number) {
   const char *role = tn_field_text(turn, "role");
   const json_t *content = tn_field(turn, "content");
@@ -92,7 +94,7 @@ static bool add_message(tn_conversion *to, const json_t *turn, size_t number) {
                                 "field system",
                                 number);
   if (json_is_string(content)) {
-    json_t *message = tn_convert_message(to, role);
+    json_t *message = tn_convert_turn(to, role);
     return message && tn_convert_text(to, message, "content", json_string_value(content));
   }
   if (!json_is_array(content) || !json_array_size(content))
@@ -147,15 +149,19 @@ static bool add_choice(tn_conversion *to, const json_t *body) {
                               "tool_choice: type: expected auto, any, none, or tool with a name");
 }
 
+/* Variables of the template: those that are given, and what `thinking` says. */
 static bool add_thinking(tn_conversion *to, const json_t *body) {
   const json_t *thinking = tn_field(body, "thinking");
   const char *type = tn_field_text(thinking, "type");
+  json_t *given = tn_field(body, "chat_template_kwargs");
+  if (!tn_convert_set(to, to->chat, "chat_template_kwargs", given ? json_copy(given) : json_object())) return false;
   if (!thinking || is(type, "adaptive")) return true;
   if (!is(type, "enabled") && !is(type, "disabled"))
     return tn_conversion_refuse(to, "thinking", TN_E_INVALID, "thinking: type: expected enabled, disabled or adaptive");
   bool thinks = is(type, "enabled");
-  return tn_convert_set(to, to->chat, "chat_template_kwargs",
-                        json_pack("{s:b, s:b}", "enable_thinking", thinks, "thinking", thinks));
+  json_t *variables = json_object_get(to->chat, "chat_template_kwargs");
+  return tn_convert_set(to, variables, "enable_thinking", json_boolean(thinks)) &&
+         tn_convert_set(to, variables, "thinking", json_boolean(thinks));
 }
 
 static bool add_format(tn_conversion *to, const json_t *body) {
@@ -182,17 +188,26 @@ static bool add_stops(tn_conversion *to, const json_t *body) {
   return tn_convert_copy(to, body, "stop_sequences", "stop");
 }
 
+/* Clients that would leave a conversation with the server look for this code, and go on without. */
+static bool check_thread(tn_conversion *to, const json_t *body) {
+  if (!tn_field(body, "thread")) return true;
+  to->code = "thread_unsupported_request";
+  return tn_conversion_refuse(to, "thread", TN_E_UNSUPPORTED,
+                              "thread: no conversation is kept; give it whole with each request");
+}
+
 static bool convert_prompt(tn_conversion *to, const json_t *body) {
   return add_conversation(to, body) && add_tools(to, body) && add_choice(to, body) && add_thinking(to, body) &&
          add_format(to, body);
 }
 
 static bool convert(tn_conversion *to, const json_t *body) {
+  static const char *const same[] = {"max_tokens", "min_tokens",  "ignore_eos", "seed",
+                                     "stream",     "temperature", "top_p",      "top_k"};
   if (!tn_field(body, "max_tokens"))
     return tn_conversion_refuse(to, "max_tokens", TN_E_INVALID, "max_tokens is missing");
-  return convert_prompt(to, body) && add_stops(to, body) && tn_convert_copy(to, body, "max_tokens", "max_tokens") &&
-         tn_convert_copy(to, body, "stream", "stream") && tn_convert_copy(to, body, "temperature", "temperature") &&
-         tn_convert_copy(to, body, "top_p", "top_p") && tn_convert_copy(to, body, "top_k", "top_k");
+  return check_thread(to, body) && convert_prompt(to, body) && add_stops(to, body) &&
+         tn_convert_copies(to, body, same, TN_COUNT(same));
 }
 
 enum MHD_Result tn_endpoint_messages(tn_exchange *exchange, const json_t *body) {

@@ -219,11 +219,11 @@ static bool check_state(tn_conversion *to, const json_t *body) {
 }
 
 static bool convert(tn_conversion *to, const json_t *body) {
+  static const char *const same[] = {"min_tokens", "ignore_eos", "seed", "stream", "temperature", "top_p"};
   return check_state(to, body) && add_input(to, body) && add_tools(to, body) && add_choice(to, body) &&
          add_format(to, body) && add_reasoning_options(to, body) && add_logprobs(to, body) &&
          tn_convert_copy(to, body, "max_output_tokens", "max_tokens") &&
-         tn_convert_copy(to, body, "stream", "stream") && tn_convert_copy(to, body, "temperature", "temperature") &&
-         tn_convert_copy(to, body, "top_p", "top_p");
+         tn_convert_copies(to, body, same, TN_COUNT(same));
 }
 
 enum MHD_Result tn_endpoint_responses(tn_exchange *exchange, const json_t *body) {

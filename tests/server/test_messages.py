@@ -147,7 +147,16 @@ class Messages(unittest.TestCase):
         wanted = {"format": {"type": "json_schema", "schema": schema}}
         self.assertIn(json.loads(self.good(ask(output_config=wanted))["content"][-1]["text"]), (1, 22))
 
+    def test_turns_and_warming(self):
+        turns = [{"role": "user", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}]}]
+        count = self.good({"messages": turns}, PATH + "/count_tokens")["input_tokens"]
+        self.assertEqual(count, len("user: a\nb;"))
+        warm = self.good({"messages": turns, "max_tokens": 0})
+        self.assertEqual((warm["content"], warm["stop_reason"], warm["usage"]["output_tokens"]), ([], "max_tokens", 0))
+
     def test_refused(self):
+        status, answer = self.server.post(PATH, ask(thread={"type": "create"}))
+        self.assertEqual((status, answer["error"]["details"]), (400, {"error_code": "thread_unsupported_request"}))
         self.refused({"messages": [{"role": "user", "content": "a"}]}, "max_tokens is missing")
         self.refused({"max_tokens": 3}, "messages is missing")
         self.refused({"messages": [{"role": "system", "content": "a"}], "max_tokens": 1}, "role")

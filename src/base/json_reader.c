@@ -344,3 +344,39 @@ bool tn_json_skip(tn_json *json, tn_text *span) {
   if (span) *span = (tn_text){start, (size_t)(json->at - start)};
   return true;
 }
+
+/* Behind the string whose quote is at `at`, or `end`. */
+static const char *behind_string(const char *at, const char *end) {
+  for (at++; at < end && *at != '"'; at++)
+    if (*at == '\\') at++;
+  return at < end ? at + 1 : end;
+}
+
+bool tn_json_pass_array(tn_json *json, tn_text *span, size_t *items) {
+  if (!expect(json, TN_JSON_ARRAY)) return false;
+  const char *at = json->at, *end = json->end;
+  size_t depth = 0, commas = 0;
+  bool is_empty = true;
+  while (at < end) {
+    const char c = *at;
+    if (c == '"') {
+      at = behind_string(at, end);
+      is_empty = false;
+      continue;
+    }
+    at++;
+    if (c == '[' || c == '{') {
+      is_empty = is_empty && !depth;
+      depth++;
+    } else if (c == ']' || c == '}') {
+      if (--depth == 0) break;
+    } else if ((unsigned char)c > ' ') {
+      is_empty = false;
+      commas += c == ',' && depth == 1;
+    }
+  }
+  *items = is_empty ? 0 : commas + 1;
+  *span = (tn_text){json->at, (size_t)(at - json->at)};
+  json->at = at;
+  return !depth || tn_json_fail(json, TN_E_FORMAT, "an array without end");
+}

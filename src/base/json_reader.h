@@ -77,4 +77,8 @@ bool tn_json_null(tn_json *json);
 /* Skips one value of any kind. `*span` (if not NULL) is its text, for reading it later with a reader of its own. */
 bool tn_json_skip(tn_json *json, tn_text *span);
 
+/* Skips an array by its brackets alone, for one that is large and will be read later, which is when its faults are
+ * found. *items: values in it, as many as its commas tell. */
+bool tn_json_pass_array(tn_json *json, tn_text *span, size_t *items);
+
 #endif

@@ -81,10 +81,17 @@ tn_status tn_bpe_prepare(tn_bpe *bpe, size_t merges, tn_error *error) {
   return TN_OK;
 }
 
+static uint64_t pair_key(int32_t left, int32_t right) {
+  return ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
+}
+
+static size_t pair_slot(const tn_bpe *bpe, int32_t left, int32_t right) {
+  return tn_hash_pair((uint32_t)left, (uint32_t)right) & (bpe->pair_slots - 1);
+}
+
 static tn_bpe_pair *find_pair(const tn_bpe *bpe, int32_t left, int32_t right) {
-  uint64_t key = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
-  size_t mask = bpe->pair_slots - 1;
-  for (size_t i = tn_hash_pair((uint32_t)left, (uint32_t)right) & mask;; i = (i + 1) & mask)
+  const uint64_t key = pair_key(left, right);
+  for (size_t i = pair_slot(bpe, left, right);; i = (i + 1) & (bpe->pair_slots - 1))
     if (bpe->pairs[i].key == key || bpe->pairs[i].key == 0) return &bpe->pairs[i];
 }
 
@@ -105,12 +112,13 @@ static bool grow_pairs(tn_bpe *bpe) {
 
 /* ---- merges: looked up in batches, so that the memory system works on many at a time ---- */
 
-#define BATCH 16
+#define BATCH 32
 #define BATCH_TEXT 240 /* bytes; longer merges are a batch of their own */
 
 typedef struct pending_merge {
   tn_text left, right, whole;
   uint64_t left_hash, right_hash, whole_hash;
+  int32_t left_id, right_id, whole_id;
   char *large; /* the text if it doesn't fit below */
   char text[BATCH_TEXT];
 } pending_merge;
@@ -120,11 +128,11 @@ struct tn_bpe_batch {
   size_t count;
 };
 
-static int32_t merge_symbol(tn_bpe *bpe, tn_text text, uint64_t hash, tn_error *error) {
+static int32_t merge_symbol(tn_bpe *bpe, tn_text text, uint64_t hash, size_t number, tn_error *error) {
   int32_t id = tn_token_table_find_hashed(bpe->table, text, hash);
   if (id >= 0) return id;
   if (bpe->unknown != TN_BPE_UNKNOWN_KEEP) {
-    tn_fail(error, TN_E_FORMAT, "merges[%zu]: '%.*s' is not in the vocabulary", bpe->merge_count,
+    tn_fail(error, TN_E_FORMAT, "merges[%zu]: '%.*s' is not in the vocabulary", number,
             (int)(text.bytes < 100 ? text.bytes : 100), text.data);
     return -1;
   }
@@ -147,25 +155,38 @@ static bool note_special(tn_bpe *bpe, tn_bpe_special way) {
   return slot;
 }
 
-static tn_status resolve(tn_bpe *bpe, const pending_merge *merge, tn_error *error) {
-  int32_t left = merge_symbol(bpe, merge->left, merge->left_hash, error);
-  int32_t right = left < 0 ? -1 : merge_symbol(bpe, merge->right, merge->right_hash, error);
-  if (right < 0) return error->status;
-  int32_t merged = merge_symbol(bpe, merge->whole, merge->whole_hash, error);
-  if (merged < 0) return error->status;
+static tn_status find_symbols(tn_bpe *bpe, pending_merge *merge, size_t number, tn_error *error) {
+  merge->left_id = merge_symbol(bpe, merge->left, merge->left_hash, number, error);
+  if (merge->left_id < 0) return error->status;
+  merge->right_id = merge_symbol(bpe, merge->right, merge->right_hash, number, error);
+  if (merge->right_id < 0) return error->status;
+  merge->whole_id = merge_symbol(bpe, merge->whole, merge->whole_hash, number, error);
+  return merge->whole_id < 0 ? error->status : TN_OK;
+}
+
+static tn_status note_merge(tn_bpe *bpe, const pending_merge *merge, tn_error *error) {
   if (bpe->pair_count >= bpe->pair_slots / 2 && !grow_pairs(bpe))
     return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
-  tn_bpe_pair *pair = find_pair(bpe, left, right);
+  tn_bpe_pair *pair = find_pair(bpe, merge->left_id, merge->right_id);
   uint32_t rank = (uint32_t)bpe->merge_count++;
-  if (is_special(bpe, merged)) {
+  if (is_special(bpe, merge->whole_id)) {
     if (bpe->special_count == MAX_SPECIALS) return TN_OK; /* no more of these are merged */
-    if (!note_special(bpe, (tn_bpe_special){merged, left, right}))
+    if (!note_special(bpe, (tn_bpe_special){merge->whole_id, merge->left_id, merge->right_id}))
       return tn_fail(error, TN_E_MEMORY, "out of memory for merges");
   }
   if (pair->key && !bpe->last_merge_wins) return TN_OK;
   bpe->pair_count += pair->key == 0;
-  *pair = (tn_bpe_pair){((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1, rank, merged};
+  *pair = (tn_bpe_pair){pair_key(merge->left_id, merge->right_id), rank, merge->whole_id};
   return TN_OK;
+}
+
+/* One stage of hints for all texts of the batch; those of stage 0 need the hashes. */
+static void expect(const tn_bpe *bpe, const struct tn_bpe_batch *batch, unsigned stage) {
+  for (size_t i = 0; i < batch->count; i++) {
+    tn_token_table_expect(bpe->table, batch->merges[i].left_hash, stage);
+    tn_token_table_expect(bpe->table, batch->merges[i].right_hash, stage);
+    tn_token_table_expect(bpe->table, batch->merges[i].whole_hash, stage);
+  }
 }
 
 tn_status tn_bpe_finish_merges(tn_bpe *bpe, tn_error *error) {
@@ -178,18 +199,16 @@ tn_status tn_bpe_finish_merges(tn_bpe *bpe, tn_error *error) {
     merge->left_hash = tn_token_table_hash(merge->left);
     merge->right_hash = tn_token_table_hash(merge->right);
     merge->whole_hash = tn_token_table_hash(merge->whole);
-    tn_token_table_expect(bpe->table, merge->left_hash);
-    tn_token_table_expect(bpe->table, merge->right_hash);
-    tn_token_table_expect(bpe->table, merge->whole_hash);
   }
-  for (size_t i = 0; i < batch->count; i++) {
-    tn_token_table_expect_text(bpe->table, batch->merges[i].left_hash);
-    tn_token_table_expect_text(bpe->table, batch->merges[i].right_hash);
-    tn_token_table_expect_text(bpe->table, batch->merges[i].whole_hash);
-  }
+  for (unsigned stage = 0; stage < TN_TOKEN_TABLE_STAGES; stage++) expect(bpe, batch, stage);
   tn_status status = TN_OK;
+  for (size_t i = 0; i < batch->count && status == TN_OK; i++) {
+    pending_merge *merge = &batch->merges[i];
+    status = find_symbols(bpe, merge, bpe->merge_count + i, error);
+    if (status == TN_OK) __builtin_prefetch(&bpe->pairs[pair_slot(bpe, merge->left_id, merge->right_id)], 1);
+  }
   for (size_t i = 0; i < batch->count; i++) {
-    if (status == TN_OK) status = resolve(bpe, &batch->merges[i], error);
+    if (status == TN_OK) status = note_merge(bpe, &batch->merges[i], error);
     free(batch->merges[i].large);
     batch->merges[i].large = NULL;
   }

@@ -138,6 +138,8 @@ static void take_field(tn_json *json, model *m, tn_text key) {
     (void)(tn_json_null(json) || tn_json_integer(json, &m->unknown_id));
   else if (tn_text_is(key, "vocab"))
     take_vocabulary(json, m);
+  else if (tn_text_is(key, "merges") && tn_json_peek(json) == TN_JSON_ARRAY)
+    tn_json_pass_array(json, &m->merges, &m->merge_count);
   else
     tn_json_skip(json, tn_text_is(key, "merges") ? &m->merges : NULL);
 }
@@ -215,7 +217,7 @@ static tn_status build_bpe(model *m) {
   bpe->word_suffix = m->suffix;
   bpe->unknown_id = find_unknown(m);
   bpe->unknown = bpe->unknown_id >= 0 ? TN_BPE_UNKNOWN_UNK : TN_BPE_UNKNOWN_DROP;
-  tn_status status = tn_bpe_prepare(bpe, tokenizer->vocab_count, m->error);
+  tn_status status = tn_bpe_prepare(bpe, m->merge_count, m->error);
   return status == TN_OK ? read_merges(m) : status;
 }
 
@@ -276,6 +278,10 @@ static tn_status build_wordpiece(model *m, bool whole_words) {
 tn_status tn_json_model_build(tn_json_model *m) {
   tn_text type = m->type;
   if (tn_text_is(type, "BPE")) return build_bpe(m);
+  tn_json merges;
+  tn_json_init(&merges, m->merges.data, m->merges.bytes, m->error);
+  if (m->merges.bytes) tn_json_skip(&merges, NULL);
+  if (tn_json_end(&merges) != TN_OK) return merges.status;
   int shown = (int)(type.bytes < 60 ? type.bytes : 60);
   if (m->tokenizer->bpe.byte_level)
     return tn_fail(m->error, TN_E_UNSUPPORTED, "ByteLevel words with a model of type '%.*s'", shown, type.data);

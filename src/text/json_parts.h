@@ -38,6 +38,7 @@ typedef struct tn_json_model {
   tn_tokenizer *tokenizer;
   tn_text type, unknown, prefix, suffix; /* in the tokenizer's arena */
   tn_text merges;                        /* JSON text */
+  size_t merge_count;
   bool byte_fallback, fuse_unknown, ignore_merges;
   int64_t unknown_id, longest_word;
   size_t scored; /* Unigram: ids below this have scores and belong to the model */

@@ -34,16 +34,20 @@ static inline tn_text tn_token_table_text(const tn_token_table *table, size_t id
   return (tn_text){table->blob.data + table->places[id].start, table->places[id].bytes};
 }
 
-/* For many look-ups at once: the hash of a text, hints to the memory system in two stages, and the look-up itself. */
+/* For many look-ups at once: the hash of a text, hints to the memory system in stages, and the look-up itself. */
 static inline uint64_t tn_token_table_hash(tn_text text) {
   return tn_hash_bytes(text.data, text.bytes, 0);
 }
-static inline void tn_token_table_expect(const tn_token_table *table, uint64_t hash) {
-  __builtin_prefetch(&table->slots[hash & (table->slot_count - 1)]);
-}
-static inline void tn_token_table_expect_text(const tn_token_table *table, uint64_t hash) {
-  uint32_t id = (uint32_t)table->slots[hash & (table->slot_count - 1)];
-  if (id) __builtin_prefetch(&table->places[id - 1]);
+#define TN_TOKEN_TABLE_STAGES 3 /* the slot; where the text lies; the text */
+static inline void tn_token_table_expect(const tn_token_table *table, uint64_t hash, unsigned stage) {
+  const uint64_t *slot = &table->slots[hash & (table->slot_count - 1)];
+  uint32_t id = stage ? (uint32_t)*slot : 0;
+  if (!stage) {
+    __builtin_prefetch(slot);
+  } else if (id) {
+    const tn_token_place *place = &table->places[id - 1];
+    __builtin_prefetch(stage == 1 ? (const void *)place : table->blob.data + place->start);
+  }
 }
 int32_t tn_token_table_find_hashed(const tn_token_table *table, tn_text text, uint64_t hash);
 

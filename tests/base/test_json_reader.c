@@ -160,8 +160,39 @@ static void faults_name_their_place(void **state) {
   assert_non_null(strstr(error.message, "line 2 column 7"));
 }
 
+static void arrays_are_passed_by_their_brackets(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    size_t items;
+  } arrays[] = {
+      {"[]", 0},  {" [ ] ", 0}, {"[1]", 1}, {"[[1,2],[3,4]]", 2}, {"[\"],[\\\"\", {\"a\": [1, 2]}, \"\\\\\"]", 3},
+      {"[[]]", 1}};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+    tn_json json;
+    tn_text span;
+    size_t items = 99;
+    tn_json_init(&json, arrays[i].text, strlen(arrays[i].text), NULL);
+    assert_true(tn_json_pass_array(&json, &span, &items));
+    assert_int_equal(items, arrays[i].items);
+    assert_int_equal(span.data[0], '[');
+    assert_int_equal(span.data[span.bytes - 1], ']');
+    assert_int_equal(tn_json_end(&json), TN_OK);
+  }
+  static const char *const faulty[] = {"", "{}", "[", "[\"", "[\"\\", "[[1]", "[\"]\"", "1"};
+  for (size_t i = 0; i < sizeof faulty / sizeof *faulty; i++) {
+    tn_json json;
+    tn_text span;
+    size_t items;
+    tn_json_init(&json, faulty[i], strlen(faulty[i]), NULL);
+    assert_false(tn_json_pass_array(&json, &span, &items));
+    assert_int_equal(tn_json_end(&json), TN_E_FORMAT);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(arrays_are_passed_by_their_brackets),
       cmocka_unit_test(accepts_json),
       cmocka_unit_test(refuses_the_rest),
       cmocka_unit_test(reads_values),

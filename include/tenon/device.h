@@ -329,13 +329,14 @@ typedef struct tn_property {
  *   "batch_invariant" u64 0/1: a row's result does not depend, in any bit, on the rows beside it;
  *   "kv" text "paged" or "contiguous"; "rows" text: token rows it accepts, "any" or a list like "1,32".
  * Properties it may answer: "peak_int8_ops", "peak_f32_ops", "peak_bytes" f64 per second; "kv_lengths" text, a rising
- *   list like "128,512"; "instruction_set" text. An unknown name is TN_E_NOT_FOUND.
- * A shape profile: "kv" contiguous; "rows" and "kv_lengths" rising lists, lengths above TN_PAGE_SLOTS and not below the
- * rows. Such a device gets programs for one count of rows and one length each: every T is a number, there is one
- * sequence, rows behind the last real one are padding whose results nobody reads, R alone stays symbolic. KV is one
- * region for each sequence and layer: key [kv_heads][length][key_dim], then value [kv_heads][length][value_dim], in the
- * state's dtype. The device only reads it (attention_masked); the columns of new rows are outputs (kv_columns), and the
- * caller copies them to their slots. Rope tables and masks are inputs. */
+ *   list like "128,512"; "instruction_set" text; "weights_version" u64, another number wherever weights of some layout
+ * id are packed differently than before. An unknown name is TN_E_NOT_FOUND. A shape profile: "kv" contiguous; "rows"
+ * and "kv_lengths" rising lists, lengths above TN_PAGE_SLOTS and not below the rows. Such a device gets programs for
+ * one count of rows and one length each: every T is a number, there is one sequence, rows behind the last real one are
+ * padding whose results nobody reads, R alone stays symbolic. KV is one region for each sequence and layer: key
+ * [kv_heads][length][key_dim], then value [kv_heads][length][value_dim], in the state's dtype. The device only reads it
+ * (attention_masked); the columns of new rows are outputs (kv_columns), and the caller copies them to their slots. Rope
+ * tables and masks are inputs. */
 
 #define TN_USE_VECTOR 1u     /* a norm weight, a bias, a table of numbers: dense f32 on the device */
 #define TN_USE_EMBED 2u      /* rows are looked up */
@@ -513,6 +514,10 @@ typedef struct tn_driver {
   /* optional: counters of the executions since the last read; *count in: capacity, out: how many there are (none are
    * read where the capacity is less). A device may begin to measure with the first call. */
   tn_status (*counters)(tn_queue *queue, tn_op_counter *counters, uint32_t *count);
+  /* optional: memory that is read only and comes from a file: `bytes` of `path` from `offset` (a multiple of 65536) on.
+   * The file stays as it is. A device may map it, so that what doesn't fit in memory still runs, or read it. A driver
+   * that has this answers the property "weights_version". */
+  tn_status (*map)(tn_device *device, const char *path, uint64_t offset, uint64_t bytes, tn_buffer **buffer);
 } tn_driver;
 
 /* The one symbol a driver library exports. `abi` is the caller's TN_DEVICE_ABI; the table it returns names the

@@ -99,6 +99,9 @@ typedef struct tn_engine_options {
   uint32_t no_prefix_cache; /* 1: never reuse the KV of earlier requests */
   uint64_t snapshot_bytes;  /* of recurrent models: memory for the states that prefix reuse goes on from; 0: what four
                                for  each of max_sequences need, cut to a sixteenth of the free memory */
+  const char *packed; /* weights as the device packs them, stored on disk for later starts: "off" (NULL); "auto": in
+                         the user's cache, in the background; or the folder for them, made if it isn't there. With
+                         either a model larger than memory runs from that file */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS \
   { .size = sizeof(tn_engine_options) }
@@ -176,9 +179,9 @@ typedef struct tn_output {
                                 precedes the token: the prompt's first */
   const tn_top_logprob *top; /* the best alternatives, best first */
   uint32_t top_count;
-  uint32_t finish; /* DONE: tn_finish */
-  uint32_t prompt_tokens, cached_tokens; /* DONE; every output where on_output is called */
-  uint32_t completion_tokens;            /* DONE */
+  uint32_t finish;                          /* DONE: tn_finish */
+  uint32_t prompt_tokens, cached_tokens;    /* DONE; every output where on_output is called */
+  uint32_t completion_tokens;               /* DONE */
   uint64_t queue_ns, prefill_ns, decode_ns; /* DONE: waiting; admission to first token; first token to end */
   tn_error error;
   /* TOOL_CALL, TOOL_CALL_DELTA: the tool's name (one of those given), an id for the call (nine letters and digits), its

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/memory.h"
 #include "tenon/status.h"
 
 /* ---- files ---- */
@@ -14,11 +15,16 @@
 typedef struct tn_file_map {
   const uint8_t *data;
   size_t size;
+  int64_t modified_ns, changed_ns; /* when its content, and anything of it, was last changed (since 1970) */
 } tn_file_map;
 
 /* Maps `path`. Errors name the path: TN_E_NOT_FOUND, TN_E_IO (unreadable, a directory, not a regular file). */
 tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error);
 void tn_file_map_close(tn_file_map *map);
+/* Appends a line to `out`: the path, its bytes, and when the file was changed. Equal lines, equal contents. */
+void tn_file_map_stamp(const tn_file_map *map, const char *path, tn_buf *out);
+/* Where in the file the byte at `data` lies; false when outside. */
+bool tn_file_map_place(const tn_file_map *map, const void *data, uint64_t *offset);
 /* Lets the pages that lie wholly inside [offset, offset + size) go; they are read again from the file if touched. */
 void tn_file_map_release(const tn_file_map *map, size_t offset, size_t size);
 
@@ -39,6 +45,16 @@ void tn_file_writer_discard(tn_file_writer *writer); /* NULL is fine */
 
 bool tn_path_is_directory(const char *path);
 bool tn_path_exists(const char *path);
+/* The path from the root on, links followed; free() it. NULL where there is no such file or memory is out. */
+char *tn_path_absolute(const char *path);
+
+/* Makes a folder, and those above it, where they are missing. */
+tn_status tn_folder_make(const char *path, tn_error *error);
+/* Bytes still free for this user on the disk that holds `path`; 0 when that can't be told. */
+uint64_t tn_disk_free(const char *path);
+/* The folder for what can be made again: $XDG_CACHE_HOME/tenon, or $HOME/.cache/tenon. False when neither variable is
+ * set or the path doesn't fit. It may not exist yet. */
+bool tn_cache_folder(char *out, size_t capacity);
 
 /* ---- clock ---- */
 uint64_t tn_clock_ns(void); /* monotonic */
@@ -70,9 +86,14 @@ void tn_thread_join(tn_thread *thread); /* waits for it and frees it */
 
 /* Processors this process may really use: affinity, cut by the cgroup's cpu quota (rounded up), at least 1. */
 unsigned tn_machine_cpus(void);
-/* Bytes this process may use and could still allocate, by the cgroup where it has a limit, else by the host. */
+/* Bytes this process may use and could still allocate: the least of what the host, the cgroups it is in, and the limits
+ * on its data and address space (ulimit -d, -v) leave. */
 uint64_t tn_machine_memory_total(void);
 uint64_t tn_machine_memory_free(void);
+/* Would `bytes` take so much of `free_bytes` that they had better stay in their file? */
+static inline bool tn_memory_is_tight(uint64_t bytes, uint64_t free_bytes) {
+  return bytes > free_bytes / 4 * 3;
+}
 /* Peak resident bytes of this process so far. */
 uint64_t tn_process_peak_memory(void);
 /* The processor's name, zero-terminated in `out`. */

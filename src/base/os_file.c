@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include "base/error.h"
 #include "base/memory.h"
@@ -21,6 +22,10 @@ static tn_status fail_errno(tn_error *error, const char *path, const char *doing
 /* What something that is no regular file is, for messages. */
 static const char *irregular(mode_t mode) {
   return S_ISDIR(mode) ? "a directory" : "a pipe or a device";
+}
+
+static int64_t nanoseconds(struct timespec time) {
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error) {
@@ -40,6 +45,8 @@ tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error) 
     } else {
       map->data = data;
       map->size = (size_t)info.st_size;
+      map->modified_ns = nanoseconds(info.st_mtim);
+      map->changed_ns = nanoseconds(info.st_ctim);
     }
   }
   close(descriptor);
@@ -49,6 +56,20 @@ tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error) 
 void tn_file_map_close(tn_file_map *map) {
   if (map->data) munmap((void *)(uintptr_t)map->data, map->size);
   *map = (tn_file_map){0};
+}
+
+void tn_file_map_stamp(const tn_file_map *map, const char *path, tn_buf *out) {
+  char *absolute = tn_path_absolute(path);
+  tn_buf_printf(out, "file %s %zu %lld %lld\n", absolute ? absolute : path, map->size, (long long)map->modified_ns,
+                (long long)map->changed_ns);
+  free(absolute);
+}
+
+bool tn_file_map_place(const tn_file_map *map, const void *data, uint64_t *offset) {
+  uintptr_t begin = (uintptr_t)map->data, at = (uintptr_t)data;
+  if (!map->data || at < begin || at - begin >= map->size) return false;
+  *offset = at - begin;
+  return true;
 }
 
 void tn_file_map_release(const tn_file_map *map, size_t offset, size_t size) {
@@ -129,7 +150,7 @@ struct tn_file_writer {
 };
 
 static void free_writer(tn_file_writer *writer) {
-  unfinished = NULL;
+  if (unfinished == writer->temporary) unfinished = NULL;
   free(writer->path);
   free(writer->temporary);
   free(writer);
@@ -216,6 +237,41 @@ bool tn_path_is_directory(const char *path) {
 bool tn_path_exists(const char *path) {
   struct stat info;
   return stat(path, &info) == 0;
+}
+
+char *tn_path_absolute(const char *path) {
+  return realpath(path, NULL);
+}
+
+tn_status tn_folder_make(const char *path, tn_error *error) {
+  char *part = tn_copy_text(path, strlen(path));
+  if (!part) return tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
+  tn_status status = TN_OK;
+  for (char *end = part + 1; status == TN_OK && *part; end++) {
+    char kept = *end;
+    if (kept && kept != '/') continue;
+    *end = 0;
+    if (mkdir(part, 0777) != 0 && !tn_path_is_directory(part)) status = fail_errno(error, part, "make the folder");
+    *end = kept;
+    if (!kept) break;
+  }
+  free(part);
+  return status;
+}
+
+uint64_t tn_disk_free(const char *path) {
+  struct statvfs info;
+  return statvfs(path, &info) == 0 ? (uint64_t)info.f_bavail * info.f_frsize : 0;
+}
+
+bool tn_cache_folder(char *out, size_t capacity) {
+  const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int bytes = -1;
+  if (base && *base == '/')
+    bytes = snprintf(out, capacity, "%s/tenon", base);
+  else if (home && *home)
+    bytes = snprintf(out, capacity, "%s/.cache/tenon", home);
+  return bytes > 0 && (size_t)bytes < capacity;
 }
 
 void *tn_library_open(const char *path, tn_error *error) {

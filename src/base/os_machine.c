@@ -42,14 +42,6 @@ static bool read_line(const char *path, char *out, size_t capacity) {
   return ok;
 }
 
-/* A cgroup v2 or v1 number; UINT64_MAX when there is none or it says "max". */
-static uint64_t cgroup_number(const char *v2, const char *v1) {
-  char line[64];
-  if (!read_line(v2, line, sizeof line) && !read_line(v1, line, sizeof line)) return UINT64_MAX;
-  if (line[0] < '0' || line[0] > '9') return UINT64_MAX;
-  return strtoull(line, NULL, 10);
-}
-
 unsigned tn_machine_cpus(void) {
   unsigned count = 1;
   cpu_set_t set;
@@ -86,37 +78,110 @@ static uint64_t meminfo(const char *key) {
   return (uint64_t)kib * 1024;
 }
 
-uint64_t tn_machine_memory_total(void) {
-  uint64_t host = meminfo("MemTotal");
-  uint64_t group = cgroup_number("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
-  return group < host ? group : host;
+/* A number of a small system file; UINT64_MAX when there is none or it says "max". */
+static uint64_t number_in(const char *path) {
+  char line[64];
+  if (!read_line(path, line, sizeof line) || line[0] < '0' || line[0] > '9') return UINT64_MAX;
+  return strtoull(line, NULL, 10);
 }
 
-/* Bytes of a cgroup's usage that are file pages the kernel gives back on demand; 0 when it can't be told. */
-static uint64_t cgroup_reclaimable(void) {
-  static const char *const paths[] = {"/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/memory/memory.stat"};
+/* Bytes of a cgroup's usage that are file pages the kernel gives back on demand. */
+static uint64_t reclaimable_in(const char *folder) {
+  char path[4200], line[128];
   unsigned long long bytes = 0, value;
-  for (size_t i = 0; i < 2 && !bytes; i++) {
-    FILE *file = fopen(paths[i], "re");
-    if (!file) continue;
-    char line[128];
-    while (fgets(line, sizeof line, file))
-      if (sscanf(line, "inactive_file %llu", &value) == 1 || sscanf(line, "active_file %llu", &value) == 1)
-        bytes += value;
-    fclose(file);
-  }
+  snprintf(path, sizeof path, "%s/memory.stat", folder);
+  FILE *file = fopen(path, "re");
+  if (!file) return 0;
+  while (fgets(line, sizeof line, file))
+    if (sscanf(line, "inactive_file %llu", &value) == 1 || sscanf(line, "active_file %llu", &value) == 1)
+      bytes += value;
+  fclose(file);
   return bytes;
 }
 
+/* What memory is there, and how much of it is left. */
+typedef struct memory_left {
+  uint64_t total, left;
+} memory_left;
+
+static void limit_memory(memory_left *memory, uint64_t total, uint64_t used) {
+  uint64_t left = used < total ? total - used : 0;
+  if (total < memory->total) memory->total = total;
+  if (left < memory->left) memory->left = left;
+}
+
+/* One cgroup's limit, in the file names of version 2 or 1. */
+static void limit_by_cgroup(memory_left *memory, const char *folder, bool v2) {
+  char path[4200];
+  snprintf(path, sizeof path, "%s/%s", folder, v2 ? "memory.max" : "memory.limit_in_bytes");
+  uint64_t limit = number_in(path);
+  if (limit == UINT64_MAX) return;
+  snprintf(path, sizeof path, "%s/%s", folder, v2 ? "memory.current" : "memory.usage_in_bytes");
+  uint64_t used = number_in(path), reclaimable = reclaimable_in(folder);
+  if (used != UINT64_MAX) limit_memory(memory, limit, used > reclaimable ? used - reclaimable : 0);
+}
+
+/* The cgroup `name` below `root` and all above it. In a container the names are those of the host and not there: then
+ * the root is the group. */
+static void limit_by_cgroups(memory_left *memory, const char *root, const char *name, bool v2) {
+  char folder[4096];
+  size_t root_bytes = strlen(root);
+  if (snprintf(folder, sizeof folder, "%s%s", root, name) >= (int)sizeof folder) return;
+  while (strlen(folder) > root_bytes) {
+    limit_by_cgroup(memory, folder, v2);
+    *strrchr(folder, '/') = 0;
+  }
+  limit_by_cgroup(memory, root, v2);
+}
+
+static void limit_by_all_cgroups(memory_left *memory) {
+  FILE *file = fopen("/proc/self/cgroup", "re");
+  if (!file) return;
+  char line[4096];
+  while (fgets(line, sizeof line, file)) { /* NUMBER:CONTROLLERS:NAME; of version 2 without controllers */
+    char *controllers = strchr(line, ':'), *name = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!name || name[1] != '/') continue;
+    *name++ = 0;
+    name[strcspn(name, "\n")] = 0;
+    if (!controllers[1])
+      limit_by_cgroups(memory, "/sys/fs/cgroup", name, true);
+    else if (strstr(controllers, "memory"))
+      limit_by_cgroups(memory, "/sys/fs/cgroup/memory", name, false);
+  }
+  fclose(file);
+}
+
+/* Limits on the data (ulimit -d) and on the whole address space (ulimit -v) of the process. */
+static void limit_by_rlimits(memory_left *memory) {
+  static const struct {
+    int resource;
+    const char *used; /* line of /proc/self/status, in kB */
+  } limits[] = {{RLIMIT_DATA, "VmData: %llu"}, {RLIMIT_AS, "VmSize: %llu"}};
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    struct rlimit limit;
+    unsigned long long kib = 0;
+    char line[256];
+    if (getrlimit((__rlimit_resource_t)limits[i].resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file) && sscanf(line, limits[i].used, &kib) != 1) continue;
+    if (file) fclose(file);
+    limit_memory(memory, limit.rlim_cur, (uint64_t)kib * 1024);
+  }
+}
+
+static memory_left machine_memory(void) {
+  memory_left memory = {meminfo("MemTotal"), meminfo("MemAvailable")};
+  limit_by_all_cgroups(&memory);
+  limit_by_rlimits(&memory);
+  return memory;
+}
+
+uint64_t tn_machine_memory_total(void) {
+  return machine_memory().total;
+}
+
 uint64_t tn_machine_memory_free(void) {
-  uint64_t host = meminfo("MemAvailable");
-  uint64_t group = cgroup_number("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
-  if (group == UINT64_MAX) return host;
-  uint64_t used = cgroup_number("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes");
-  uint64_t reclaimable = cgroup_reclaimable();
-  used = used > reclaimable ? used - reclaimable : 0;
-  uint64_t left = used < group ? group - used : 0;
-  return left < host ? left : host;
+  return machine_memory().left;
 }
 
 uint64_t tn_process_peak_memory(void) {

@@ -21,8 +21,11 @@ typedef struct tn_generator {
   struct json_t *calls; /* of the last answer: [{"id", "name", "arguments": {...}}] */
 } tn_generator;
 
-#define TN_GENERATOR \
-  { .engine_options = TN_ENGINE_OPTIONS, .request = TN_REQUEST_OPTIONS, .max_tokens = UINT32_MAX }
+#define TN_GENERATOR                                                                                        \
+  {                                                                                                         \
+    .engine_options = {.size = sizeof(tn_engine_options), .packed = "auto"}, .request = TN_REQUEST_OPTIONS, \
+    .max_tokens = UINT32_MAX                                                                                \
+  }
 
 /* The rows of an option table for the fields above. */
 /* clang-format off */
@@ -44,6 +47,7 @@ typedef struct tn_generator {
   {"ctx", 0, TN_CLI_U32, &(g).engine_options.context, "N", "context; default: the model's", 1, 1 << 28}, \
   {"kv", 0, TN_CLI_TEXT, &(g).engine_options.kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0}, \
   {"activations", 0, TN_CLI_TEXT, &(g).engine_options.activations, "MODE", "auto (8-bit where weights are; default) or float", 0, 0}, \
+  {"packed", 0, TN_CLI_TEXT, &(g).engine_options.packed, "WHERE", "keep packed weights on disk for later starts: auto (default, in the cache folder), off, or a folder", 0, 0}, \
   {"stats", 0, TN_CLI_FLAG, &(g).stats, NULL, "print token counts and speeds to stderr", 0, 0}
 /* clang-format on */
 

@@ -70,6 +70,7 @@ static tn_status serve_model(serve_command *serve, const char *path, tn_error *e
 
 int tn_command_serve(int argc, char **argv) {
   serve_command serve = {.server = TN_SERVER_OPTIONS, .engine = TN_ENGINE_OPTIONS, .port = 8080};
+  serve.engine.packed = "auto";
   tn_server_options *server = &serve.server;
   const tn_cli_option options[] = {
       {"host", 0, TN_CLI_TEXT, &server->host, "HOST", "address to listen on; default 127.0.0.1", 0, 0},
@@ -92,6 +93,8 @@ int tn_command_serve(int argc, char **argv) {
       {"ctx", 0, TN_CLI_U32, &serve.engine.context, "N", "context; default: the model's", 1, 1 << 28},
       {"kv", 0, TN_CLI_TEXT, &serve.engine.kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0},
       {"activations", 0, TN_CLI_TEXT, &serve.engine.activations, "MODE", "auto (default) or float", 0, 0},
+      {"packed", 0, TN_CLI_TEXT, &serve.engine.packed, "WHERE",
+       "packed weights kept for later starts: auto (default), off, or a folder", 0, 0},
       {"fields", 0, TN_CLI_FLAG, &serve.fields, NULL, "print the table of the API's fields and end", 0, 0},
   };
   const tn_cli_command command = {

@@ -182,3 +182,16 @@ tn_status tn_device_counters(tn_opened_device *d, tn_queue *queue, tn_op_counter
   if (!d->driver->counters) return lacks(d, error, "counters");
   return answer(d, d->driver->counters(queue, counters, count), error, "reading counters");
 }
+
+bool tn_device_can_map(const tn_opened_device *d) {
+  return d->driver->map != NULL;
+}
+
+tn_status tn_device_map(tn_opened_device *d, const char *path, uint64_t offset, uint64_t bytes, tn_buffer **buffer,
+                        tn_error *error) {
+  *buffer = NULL;
+  if (!d->driver->map) return lacks(d, error, "memory from files");
+  tn_status status = answer(d, d->driver->map(d->device, path, offset, bytes, buffer), error, "map of %llu bytes of %s",
+                            big(bytes), path);
+  return status == TN_OK && !*buffer ? no_result(d, error, "map") : status;
+}

@@ -67,6 +67,10 @@ tn_status tn_device_reopen(tn_opened_device *device, tn_error *error);
  * A status that doesn't exist becomes TN_E_INTERNAL, and so does TN_OK without a result. */
 tn_status tn_device_get(tn_opened_device *device, const char *name, tn_property *value, tn_error *error);
 tn_status tn_device_alloc(tn_opened_device *device, uint64_t bytes, tn_buffer **buffer, tn_error *error);
+/* Read-only memory from a file; TN_E_UNSUPPORTED where the driver has none. Freed as any other. */
+tn_status tn_device_map(tn_opened_device *device, const char *path, uint64_t offset, uint64_t bytes, tn_buffer **buffer,
+                        tn_error *error);
+bool tn_device_can_map(const tn_opened_device *device);
 void tn_device_free(tn_opened_device *device, tn_buffer *buffer); /* NULL is allowed */
 void *tn_device_host_pointer(tn_opened_device *device, tn_buffer *buffer);
 tn_status tn_device_queue_create(tn_opened_device *device, tn_queue **queue, tn_error *error);

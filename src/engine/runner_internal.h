@@ -1,9 +1,10 @@
-/* What the parts of the runner share: runner_setup.c makes it, runner_memory.c gives it memory, runner.c runs steps,
- * runner_regions.c steps on devices with a shape profile. */
+/* What the parts of the runner share: runner_setup.c makes it, runner_memory.c gives it memory, runner_weights.c its
+ * weights, runner.c runs steps, runner_regions.c steps on devices with a shape profile. */
 #ifndef TENON_ENGINE_RUNNER_INTERNAL_H
 #define TENON_ENGINE_RUNNER_INTERNAL_H
 
 #include "device/registry.h"
+#include "engine/packed.h"
 #include "engine/runner.h"
 #include "graph/passes.h"
 #include "model/model.h"
@@ -16,6 +17,9 @@ typedef struct runner_device {
   tn_queue *queue;
   tn_buffer *weights, *states, *scratch;
   uint64_t weight_bytes, state_bytes, scratch_bytes;
+  bool filled;            /* the weights came from the stored form */
+  tn_packed packed;       /* where the packed weights are stored, while that isn't done */
+  tn_packed_store *store; /* and who stores them */
 } runner_device;
 
 /* A value that crosses between programs, comes from the host or goes there: memory on every device that touches it. */
@@ -102,6 +106,12 @@ static inline border_value *border_of(const runner_shape *shape, tn_ref value) {
 /* ---- runner_memory.c: what a runner takes of its devices, its shapes being compiled ---- */
 tn_status tn_runner_take_memory(tn_runner *runner, tn_error *error);
 void tn_runner_release_memory(tn_runner *runner);
+
+/* ---- runner_weights.c ---- */
+/* Gives every weight its place on each device, and takes the memory for them, unless they are to come from a file. */
+tn_status tn_runner_place_weights(tn_runner *runner, tn_error *error);
+/* Puts them there. */
+tn_status tn_runner_fill_weights(tn_runner *runner, tn_error *error);
 
 /* ---- runner.c ---- */
 /* Runs the programs of a shape in order; the logits are at *logits when the devices have been waited for. */

@@ -1,87 +1,11 @@
-/* What a runner takes of its devices: packed weights, KV and recurrent states, borders, scratch, executables. */
+/* What a runner takes of its devices: KV and recurrent states, borders, scratch, executables; the weights are
+ * runner_weights.c. */
 #include <stdlib.h>
 #include "engine/runner_internal.h"
 
 /* Zeroed memory on a device; none when the runner only plans. */
 static tn_status take_memory(tn_runner *runner, uint32_t device, uint64_t bytes, tn_buffer **buffer, tn_error *error) {
   return runner->options.plan_only ? TN_OK : tn_device_alloc(opened_of(runner, device), bytes, buffer, error);
-}
-
-/* ---- weights ---- */
-
-/* One packed copy serves all shapes: they must read the same weights. */
-static tn_status check_weights(const tn_runner *runner, tn_error *error) {
-  const tn_graph *first = runner->shapes[0].graph;
-  for (uint32_t s = 1; s < runner->shape_count; s++) {
-    const tn_graph *graph = runner->shapes[s].graph;
-    bool same = graph->value_count == first->value_count;
-    for (tn_ref value = 0; same && value < graph->value_count; value++) {
-      const tn_graph_value *a = first->values + value, *b = graph->values + value;
-      if (a->kind == TN_VALUE_WEIGHT || b->kind == TN_VALUE_WEIGHT)
-        same = a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank && a->dims[0] == b->dims[0] &&
-               a->dims[1] == b->dims[1];
-    }
-    if (!same)
-      return tn_fail(error, TN_E_UNSUPPORTED, "device %s takes other ops at %u rows and length %u than at %u and %u",
-                     opened_of(runner, 0)->label, runner->shapes[s].fixed.rows, runner->shapes[s].fixed.length,
-                     runner->shapes[0].fixed.rows, runner->shapes[0].fixed.length);
-  }
-  return TN_OK;
-}
-
-static uint32_t uses_of(const tn_runner *runner, tn_ref value, uint32_t device) {
-  uint32_t uses = 0;
-  if (runner->shapes[0].graph->values[value].kind != TN_VALUE_WEIGHT) return 0;
-  for (uint32_t s = 0; s < runner->shape_count; s++) uses |= tn_weight_uses(runner->shapes[s].graph, value, device);
-  return uses;
-}
-
-/* Asks the device how it lays out each weight it reads, and gives each its place in one buffer. */
-static tn_status lay_out_weights(tn_runner *runner, uint32_t device, tn_error *error) {
-  const tn_graph *graph = runner->shapes[0].graph;
-  uint64_t total = 0;
-  for (tn_ref value = 0; value < graph->value_count; value++) {
-    const tn_graph_value *from = graph->values + value;
-    uint32_t uses = uses_of(runner, value, device);
-    if (!uses) continue;
-    tn_weight_binding *weight = weight_of(runner, device, value);
-    weight->desc =
-        (tn_weight_desc){.size = sizeof weight->desc, .dtype = from->dtype, .rank = from->rank, .uses = uses};
-    for (uint32_t d = 0; d < from->rank; d++) weight->desc.dims[d] = (uint64_t)from->dims[d];
-    weight->layout.size = sizeof weight->layout;
-    tn_status status = tn_device_weight_layout(opened_of(runner, device), &weight->desc, &weight->layout, error);
-    if (status != TN_OK) {
-      tn_error_prefix(error, "weight %s", from->name);
-      return status;
-    }
-    uint64_t alignment = weight->layout.alignment ? weight->layout.alignment : 1;
-    total = (total + alignment - 1) / alignment * alignment;
-    weight->memory = (tn_binding){NULL, total, weight->layout.bytes};
-    if (__builtin_add_overflow(total, weight->layout.bytes, &total))
-      return tn_fail(error, TN_E_LIMIT, "weight %s: too large", from->name);
-  }
-  runner->devices[device].weight_bytes = total;
-  if (!total) return TN_OK;
-  return take_memory(runner, device, total, &runner->devices[device].weights, error);
-}
-
-static tn_status pack_weights(tn_runner *runner, uint32_t device, tn_error *error) {
-  const tn_graph *graph = runner->shapes[0].graph;
-  const runner_device *on = runner->devices + device;
-  for (tn_ref value = 0; value < graph->value_count; value++) {
-    tn_weight_binding *weight = weight_of(runner, device, value);
-    const tn_graph_value *from = graph->values + value;
-    if (!weight->desc.uses) continue;
-    weight->memory.buffer = on->weights;
-    tn_status status = tn_device_weight_pack(on->opened, on->queue, &weight->desc, &weight->layout, from->sources,
-                                             from->source_count, on->weights, weight->memory.offset, error);
-    if (status != TN_OK) {
-      tn_error_prefix(error, "weight %s", from->name);
-      return status;
-    }
-    for (uint32_t s = 0; s < from->source_count; s++) tn_model_release(runner->model, from->sources[s].data);
-  }
-  return tn_device_synchronize(on->opened, on->queue, UINT64_MAX, error);
 }
 
 /* ---- states ---- */
@@ -242,7 +166,7 @@ static tn_status take_state_memory(tn_runner *runner, tn_error *error) {
   for (uint32_t device = 0; device < runner->device_count; device++) {
     runner_device *on = runner->devices + device;
     tn_status status = on->state_bytes ? take_memory(runner, device, on->state_bytes, &on->states, error) : TN_OK;
-    if (status != TN_OK) return status;
+    if (status != TN_OK) return tn_error_prefix(error, "KV memory");
     for (uint32_t s = 0; s < runner->shape_count; s++) {
       runner_shape *shape = runner->shapes + s;
       for (size_t p = 0; p < shape->plan.partition_count; p++) {
@@ -341,7 +265,19 @@ static tn_status prepare_shape(tn_runner *runner, runner_shape *shape, tn_error 
   return status;
 }
 
+/* Does something pass through the host, because a device can't be read in place or there are several? */
+static bool needs_staging(const tn_runner *runner) {
+  const runner_shape *shape = runner->shapes;
+  bool needed = has_profile(runner) || runner->device_count > 1;
+  for (size_t b = 0; b < shape->border_count && !needed; b++) {
+    tn_buffer *buffer = shape->borders[b].buffers[0];
+    needed = buffer && !tn_device_host_pointer(opened_of(runner, 0), buffer);
+  }
+  return needed;
+}
+
 static tn_status take_host_memory(tn_runner *runner, tn_error *error) {
+  if (!needs_staging(runner)) return TN_OK;
   runner->staging = tn_calloc(runner->staging_bytes, 1);
   if (!runner->staging)
     return tn_fail(error, TN_E_MEMORY, "out of memory for %llu bytes of logits",
@@ -360,8 +296,6 @@ static tn_status take_host_memory(tn_runner *runner, tn_error *error) {
 /* ---- all of it ---- */
 
 tn_status tn_runner_take_memory(tn_runner *runner, tn_error *error) {
-  tn_status status = check_weights(runner, error);
-  if (status != TN_OK) return status;
   runner->weights = tn_calloc(runner->shapes[0].graph->value_count * runner->device_count, sizeof *runner->weights);
   bool complete = runner->weights;
   for (uint32_t s = 0; s < runner->shape_count; s++) {
@@ -370,14 +304,12 @@ tn_status tn_runner_take_memory(tn_runner *runner, tn_error *error) {
     complete = complete && shape->states;
   }
   if (!complete) return tn_fail(error, TN_E_MEMORY, "out of memory");
-  for (uint32_t device = 0; device < runner->device_count && status == TN_OK; device++)
-    status = lay_out_weights(runner, device, error);
+  tn_status status = tn_runner_place_weights(runner, error);
   if (status == TN_OK) status = has_profile(runner) ? place_regions(runner, error) : size_pages(runner, error);
   if (status == TN_OK && !has_profile(runner)) place_pages(runner);
   if (status == TN_OK) status = take_state_memory(runner, error);
   if (status == TN_OK) status = allocate_scratch(runner, error);
-  for (uint32_t device = 0; device < runner->device_count && status == TN_OK && !runner->options.plan_only; device++)
-    status = pack_weights(runner, device, error);
+  if (status == TN_OK && !runner->options.plan_only) status = tn_runner_fill_weights(runner, error);
   for (uint32_t s = 0; s < runner->shape_count && status == TN_OK; s++)
     status = prepare_shape(runner, runner->shapes + s, error);
   if (status == TN_OK && !runner->options.plan_only) status = take_host_memory(runner, error);
@@ -409,6 +341,8 @@ void tn_runner_release_memory(tn_runner *runner) {
   for (uint32_t device = 0; device < runner->device_count; device++) {
     runner_device *on = runner->devices + device;
     tn_opened_device *opened = on->opened;
+    tn_packed_store_end(on->store);
+    tn_packed_finish(&on->packed);
     tn_device_free(opened, on->weights);
     tn_device_free(opened, on->states);
     tn_device_free(opened, on->scratch);

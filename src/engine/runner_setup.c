@@ -153,7 +153,7 @@ static bool copy_options(tn_runner *runner, const tn_runner_options *options) {
   tn_arena_init(&runner->texts, 0);
   runner->options = *options;
   const char **texts[] = {&runner->options.device, &runner->options.kv, &runner->options.activations,
-                          &runner->options.passes};
+                          &runner->options.passes, &runner->options.packed};
   for (size_t i = 0; i < TN_COUNT(texts); i++) {
     if (!*texts[i]) continue;
     *texts[i] = tn_arena_copy(&runner->texts, *texts[i], strlen(*texts[i]));

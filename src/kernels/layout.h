@@ -35,6 +35,9 @@
 #define TN_PANEL_ROWS 16u
 #define TN_BLOCK 32u
 
+/* Goes up whenever weights of any kind below come to lie differently: what was packed before is packed anew. */
+#define TN_LAYOUT_VERSION 1u
+
 /* Numbers are stored beside packed weights and never change their meaning. */
 typedef enum tn_layout_kind {
   TN_LAYOUT_NONE = 0,

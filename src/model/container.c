@@ -164,3 +164,20 @@ void tn_container_release(const tn_container *container, const tn_file_tensor *t
   else
     tn_safetensors_release(container->safetensors, tensor);
 }
+
+void tn_container_stamp(const tn_container *container, tn_buf *out) {
+  if (container->safetensors) tn_safetensors_stamp(container->safetensors, out);
+  if (container->gguf) tn_gguf_stamp(container->gguf, out);
+  for (uint32_t i = 0; i < container->more_count; i++) tn_gguf_stamp(container->more[i], out);
+}
+
+bool tn_container_place(const tn_container *container, const void *data, size_t *file, uint64_t *offset) {
+  if (container->safetensors) return tn_safetensors_place(container->safetensors, data, file, offset);
+  *file = 0;
+  bool found = container->gguf && tn_gguf_place(container->gguf, data, offset);
+  for (uint32_t i = 0; i < container->more_count && !found; i++) {
+    *file = i + 1;
+    found = tn_gguf_place(container->more[i], data, offset);
+  }
+  return found;
+}

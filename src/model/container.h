@@ -46,6 +46,11 @@ const tn_file_tensor *tn_container_find_tensor(const tn_container *container, co
 /* The tensor `name`, marked in `use` (may be NULL); errors as of the readers' get functions. */
 tn_status tn_container_get_tensor(const tn_container *container, tn_container_use *use, const char *name,
                                   const tn_file_tensor **out, tn_error *error);
+/* Appends a line for each file of tensors: path, bytes, and when it was changed. Two containers whose lines are equal
+ * hold the same tensors. */
+void tn_container_stamp(const tn_container *container, tn_buf *out);
+/* Where the byte at `data` lies: in which of those files, and where in it. False when in none. */
+bool tn_container_place(const tn_container *container, const void *data, size_t *file, uint64_t *offset);
 /* Lets the pages of a tensor's data go. */
 void tn_container_release(const tn_container *container, const tn_file_tensor *tensor);
 

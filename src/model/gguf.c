@@ -456,6 +456,14 @@ void tn_gguf_close(tn_gguf *gguf) {
   free(store);
 }
 
+void tn_gguf_stamp(const tn_gguf *gguf, tn_buf *out) {
+  tn_file_map_stamp(&gguf->store->map, gguf->path, out);
+}
+
+bool tn_gguf_place(const tn_gguf *gguf, const void *data, uint64_t *offset) {
+  return tn_file_map_place(&gguf->store->map, data, offset);
+}
+
 void tn_gguf_release(const tn_gguf *gguf, const tn_file_tensor *tensor) {
   const tn_file_map *map = &gguf->store->map;
   if (map->data && tensor->data) tn_file_map_release(map, (size_t)(tensor->data - map->data), tensor->bytes);

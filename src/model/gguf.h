@@ -16,6 +16,7 @@
 #ifndef TENON_MODEL_GGUF_H
 #define TENON_MODEL_GGUF_H
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "model/file_tensor.h"
 #include "tenon/status.h"
@@ -98,6 +99,11 @@ tn_status tn_gguf_open_memory(tn_gguf **out, const char *name, const void *data,
 void tn_gguf_close(tn_gguf *gguf); /* NULL is fine */
 /* Lets the pages of a tensor's data go (they are read again when touched). Does nothing for a file in memory. */
 void tn_gguf_release(const tn_gguf *gguf, const tn_file_tensor *tensor);
+
+/* Appends a line to `out`: path, bytes, and when the file was changed. */
+void tn_gguf_stamp(const tn_gguf *gguf, tn_buf *out);
+/* Where in the file the byte at `data` lies; false when it isn't the file's. */
+bool tn_gguf_place(const tn_gguf *gguf, const void *data, uint64_t *offset);
 
 tn_status tn_gguf_use_init(tn_gguf_use *use, const tn_gguf *gguf, tn_error *error);
 void tn_gguf_use_finish(tn_gguf_use *use);

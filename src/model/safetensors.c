@@ -256,6 +256,17 @@ void tn_safetensors_close(tn_safetensors *file) {
   free(store);
 }
 
+void tn_safetensors_stamp(const tn_safetensors *file, tn_buf *out) {
+  for (size_t i = 0; i < file->store->shard_count; i++)
+    tn_file_map_stamp(&file->store->shards[i].map, file->store->shards[i].path, out);
+}
+
+bool tn_safetensors_place(const tn_safetensors *file, const void *data, size_t *shard, uint64_t *offset) {
+  for (*shard = 0; *shard < file->store->shard_count; ++*shard)
+    if (tn_file_map_place(&file->store->shards[*shard].map, data, offset)) return true;
+  return false;
+}
+
 void tn_safetensors_release(const tn_safetensors *file, const tn_file_tensor *tensor) {
   for (size_t i = 0; tensor->data && i < file->store->shard_count; i++) {
     const tn_file_map *map = &file->store->shards[i].map;

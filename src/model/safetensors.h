@@ -9,6 +9,7 @@
 #ifndef TENON_MODEL_SAFETENSORS_H
 #define TENON_MODEL_SAFETENSORS_H
 
+#include "base/memory.h"
 #include "model/file_tensor.h"
 #include "tenon/status.h"
 
@@ -37,6 +38,11 @@ tn_status tn_safetensors_open_memory(tn_safetensors **out, const char *name, con
 void tn_safetensors_close(tn_safetensors *file); /* NULL is fine */
 /* Lets the pages of a tensor's data go (they are read again when touched). Does nothing for a file in memory. */
 void tn_safetensors_release(const tn_safetensors *file, const tn_file_tensor *tensor);
+
+/* Appends a line for each file to `out`: path, bytes, and when it was changed. */
+void tn_safetensors_stamp(const tn_safetensors *file, tn_buf *out);
+/* Where the byte at `data` lies: in which file, counted as above, and where in it. False when in none. */
+bool tn_safetensors_place(const tn_safetensors *file, const void *data, size_t *shard, uint64_t *offset);
 
 /* The tensor called `name`, or NULL. */
 const tn_file_tensor *tn_safetensors_find(const tn_safetensors *file, const char *name);

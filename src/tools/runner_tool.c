@@ -21,6 +21,7 @@ tn_status tn_runner_tool_open(tn_runner_tool *tool, const char *path, uint32_t c
                                      .kv = tool->kv,
                                      .activations = tool->activations,
                                      .passes = tool->passes,
+                                     .packed = tool->packed,
                                      .max_rows = rows,
                                      .max_sequences = 1,
                                      .max_context = context,

@@ -187,6 +187,7 @@ static const tn_driver driver = {
     .kernel_launch = tn_cpu_kernel_launch,
     .kernel_unload = tn_cpu_kernel_unload,
     .counters = tn_cpu_counters,
+    .map = tn_cpu_map,
 };
 
 const tn_driver *tn_cpu_driver(void) {

@@ -21,6 +21,7 @@ struct tn_device {
 struct tn_buffer {
   uint8_t *data;
   uint64_t bytes;
+  bool mapped; /* of a file */
 };
 
 struct tn_queue {
@@ -53,6 +54,7 @@ const tn_kernel_set *tn_cpu_choose_kernels(void);
 /* The driver's functions, by file: memory.c, */
 tn_status tn_cpu_alloc(tn_device *device, uint64_t bytes, tn_buffer **buffer);
 void tn_cpu_free(tn_device *device, tn_buffer *buffer);
+tn_status tn_cpu_map(tn_device *device, const char *path, uint64_t offset, uint64_t bytes, tn_buffer **buffer);
 /* program.c, */
 tn_status tn_cpu_state_layout(tn_device *device, const tn_state_desc *desc, tn_state_layout *layout);
 tn_status tn_cpu_supports(tn_device *device, const tn_op_query *query);

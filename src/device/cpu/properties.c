@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "device/cpu/internal.h"
+#include "kernels/layout.h"
 
 #define PEAK_ROUNDS 200000u              /* about 10 ms of register arithmetic a thread */
 #define PEAK_BYTES ((uint64_t)256 << 20) /* much larger than any cache */
@@ -88,6 +89,7 @@ tn_status tn_cpu_get(tn_device *device, const char *name, tn_property *value) {
   if (!strcmp(name, "batch_invariant")) return put_u64(value, 1);
   if (!strcmp(name, "kv")) return put_text(value, "paged");
   if (!strcmp(name, "rows")) return put_text(value, "any");
+  if (!strcmp(name, "weights_version")) return put_u64(value, TN_LAYOUT_VERSION);
   if (!strcmp(name, "instruction_set")) return put_text(value, device->kernels->name);
   if (!strcmp(name, "peak_int8_ops")) return put_peak(device, value, &device->peak_int8, 0);
   if (!strcmp(name, "peak_f32_ops")) return put_peak(device, value, &device->peak_f32, 1);

@@ -71,6 +71,10 @@ void tn_socket_close(int descriptor) {
   close(descriptor);
 }
 
+void tn_socket_shut(int descriptor) {
+  shutdown(descriptor, SHUT_RDWR);
+}
+
 bool tn_socket_hung_up(int descriptor) {
   struct pollfd one = {.fd = descriptor, .events = POLLRDHUP};
   return poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));

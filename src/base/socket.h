@@ -15,6 +15,9 @@ bool tn_host_is_loopback(const char *host);
 tn_status tn_socket_listen(const char *host, uint16_t port, int *descriptor, uint16_t *bound, tn_error *error);
 void tn_socket_close(int descriptor);
 
+/* Ends both directions of a connection that somebody else closes: whoever waits for it wakes up. */
+void tn_socket_shut(int descriptor);
+
 /* Whether the other end of a connection has closed it or its sending half. Never waits. */
 bool tn_socket_hung_up(int descriptor);
 

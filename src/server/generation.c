@@ -141,6 +141,16 @@ static void suspend(tn_generation *generation) {
   MHD_suspend_connection(generation->exchange->connection);
 }
 
+/* Breaks a stream off, visibly for its client. The library forgets to clean a connection up whose reader tells of an
+ * error (until the next timeout, its descriptor stays open), so the reader tells of an end, and sending that fails. */
+static ssize_t break_off(tn_generation *generation) {
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(generation->exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  if (!info) return MHD_CONTENT_READER_END_WITH_ERROR;
+  tn_socket_shut(info->connect_fd);
+  return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
 /* The stream's next bytes; libmicrohttpd calls it for a body whose length isn't known. */
 static ssize_t read_stream(void *context, uint64_t position, char *to, size_t capacity) {
   tn_generation *generation = context;
@@ -154,7 +164,7 @@ static ssize_t read_stream(void *context, uint64_t position, char *to, size_t ca
   }
   size_t left = generation->out.size - generation->sent;
   if (generation->is_gone || generation->is_overflowed || generation->out.failed) {
-    result = MHD_CONTENT_READER_END_WITH_ERROR;
+    result = break_off(generation);
   } else if (left) {
     size_t bytes = left < capacity ? left : capacity;
     memcpy(to, generation->out.data + generation->sent, bytes);

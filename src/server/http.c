@@ -257,7 +257,9 @@ enum MHD_Result tn_http_handle(void *context, struct MHD_Connection *connection,
     *bytes = 0;
     return MHD_YES;
   }
-  return exchange->generation ? tn_generation_answer(exchange->generation) : dispatch(exchange);
+  if (exchange->generation) return tn_generation_answer(exchange->generation);
+  tn_connections_set_busy(&server->connections, connection, true);
+  return dispatch(exchange);
 }
 
 static void log_exchange(const tn_exchange *exchange, enum MHD_RequestTerminationCode code) {
@@ -273,10 +275,10 @@ static void log_exchange(const tn_exchange *exchange, enum MHD_RequestTerminatio
 
 void tn_http_completed(void *context, struct MHD_Connection *connection, void **slot,
                        enum MHD_RequestTerminationCode code) {
+  tn_server *server = context;
   tn_exchange *exchange = *slot;
-  (void)context;
-  (void)connection;
   if (!exchange) return;
+  tn_connections_set_busy(&server->connections, connection, false);
   tn_generation_leave(exchange);
   log_exchange(exchange, code);
   tn_generation_destroy(exchange->generation);

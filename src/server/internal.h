@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include "base/memory.h"
 #include "base/os.h"
+#include "server/connections.h"
 #include "server/fields.h"
 #include "server/metrics.h"
 #include "server/server.h"
@@ -25,6 +26,7 @@ typedef struct tn_server {
   tn_server_options options;
   tn_engine_info engine_info; /* as it was at the start: the limits */
   tn_metrics metrics;
+  tn_connections connections;
   int64_t started; /* seconds since 1970 */
   tn_mutex *lock;
   atomic_bool is_stopping;

@@ -29,7 +29,8 @@ static struct MHD_Daemon *start_daemon(tn_server *server, int listener, tn_error
                        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
                        MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections, MHD_OPTION_CONNECTION_TIMEOUT,
                        (unsigned)options->idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_BYTES,
-                       MHD_OPTION_NOTIFY_COMPLETED, tn_http_completed, server, MHD_OPTION_END);
+                       MHD_OPTION_NOTIFY_COMPLETED, tn_http_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
+                       tn_connections_notify, &server->connections, MHD_OPTION_END);
   if (!daemon) tn_fail(error, TN_E_INTERNAL, "the HTTP library did not start");
   return daemon;
 }
@@ -40,6 +41,7 @@ static bool watch(tn_server *server, tn_watch how) {
   for (tn_exchange *at = server->active; at; at = at->next) tn_generation_watch(at->generation, how);
   bool is_busy = server->active != NULL;
   tn_mutex_unlock(server->lock);
+  tn_connections_watch(&server->connections);
   return is_busy;
 }
 
@@ -70,7 +72,9 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
   tn_descriptors_raise_limit();
   server.lock = tn_mutex_create();
   tn_status status = TN_OK;
-  if (!server.lock || !tn_metrics_init(&server.metrics))
+  /* a request may take as long as a connection may be silent, and begin at the end of that */
+  uint64_t patience_ns = 2 * options->idle_seconds * UINT64_C(1000000000);
+  if (!server.lock || !tn_metrics_init(&server.metrics) || !tn_connections_init(&server.connections, patience_ns))
     status = tn_fail(error, TN_E_MEMORY, "no memory for the server");
   if (status == TN_OK) status = check_address(options, error);
   if (status == TN_OK) status = tn_socket_listen(options->host, options->port, &listener, &port, error);
@@ -83,6 +87,7 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
     MHD_stop_daemon(daemon);
   }
   if (listener >= 0) tn_socket_close(listener);
+  tn_connections_finish(&server.connections);
   tn_metrics_finish(&server.metrics);
   tn_mutex_destroy(server.lock);
   return status;

@@ -3,7 +3,7 @@ import json
 import re
 import socket
 import subprocess
-import threading
+import tempfile
 import time
 
 
@@ -11,26 +11,29 @@ class Server:
     """`tenon serve` on a free port; used in a with statement, at whose end it must stop with exit status 0."""
 
     def __init__(self, tenon, model, *options):
+        self.last_log = []
+        self.log_file = tempfile.TemporaryFile()  # a pipe that is read too slowly would hold the server up
         self.process = subprocess.Popen([tenon, "serve", model, "--port", "0", "--threads", "1", *options],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, stderr=self.log_file, text=True)
         line = self.process.stdout.readline()
         match = re.fullmatch(r"listening on http://127\.0\.0\.1:(\d+)\n", line)
-        assert match, (line, self.process.communicate()[1])
+        assert match, (line, self.process.wait(), self.log)
         self.port = int(match.group(1))
-        self.log = []
-        self.reader = threading.Thread(target=self._read_log)
-        self.reader.start()
 
-    def _read_log(self):
-        for line in self.process.stderr:
-            self.log.append(line)
+    @property
+    def log(self):
+        """The lines of its standard error so far."""
+        if self.log_file.closed:
+            return self.last_log
+        with open("/proc/self/fd/%d" % self.log_file.fileno(), encoding="utf-8", errors="replace") as file:
+            return file.readlines()
 
     def stop(self, seconds=20):
         self.process.terminate()
         status = self.process.wait(seconds)
-        self.reader.join()
         self.process.stdout.close()
-        self.process.stderr.close()
+        self.last_log = self.log
+        self.log_file.close()
         return status
 
     def __enter__(self):
@@ -41,7 +44,7 @@ class Server:
             if kind:
                 self.process.kill()
             status = self.stop()
-            assert kind or status == 0, (status, self.log)
+            assert kind or status == 0, (status, self.log[-20:])
 
     def connect(self):
         return Connection(self.port)

@@ -90,6 +90,32 @@ class Connections(unittest.TestCase):
                                           + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 17 + b"0\r\n\r\n")
                 self.assertEqual(connection.head()[0], 413)
 
+    def test_requests_that_never_come_whole(self):
+        with Server(TENON, MODEL, "--idle-timeout", "1") as server:
+            drips = (b"GET /health HTTP/1.1\r\nHost: a\r\nX: %s" % (b"y" * 60),
+                     b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" + b" " * 60)
+            slow = [server.connect() for _ in drips]
+            begin = time.monotonic()
+            answers = [b""] * len(drips)
+            for at in range(60):  # a byte each tenth of a second is never silent for a second
+                for i, connection in enumerate(slow):
+                    try:
+                        connection.socket.sendall(drips[i][at:at + 1] if at else drips[i][:-60])
+                    except ConnectionError:
+                        answers[i] = b"closed"
+                if all(answers):
+                    break
+                time.sleep(0.1)
+            self.assertEqual(answers, [b"closed"] * len(drips))
+            self.assertLess(time.monotonic() - begin, 5)
+            for connection in slow:
+                connection.close()
+            with server.connect() as connection:  # one that is slow but comes whole
+                connection.socket.sendall(b"GET /health HTTP/1.1\r\n")
+                time.sleep(0.7)
+                connection.socket.sendall(b"Host: a\r\n\r\n")
+                self.assertEqual(connection.head()[0], 200)
+
     def test_full_queue(self):
         with Server(TENON, MODEL, "--parallel", "1", "--queue", "2") as server:
             status, headers, body = server.ask("POST", TEXT, LONG)

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -69,6 +70,13 @@ tn_status tn_socket_listen(const char *host, uint16_t port, int *descriptor, uin
 
 void tn_socket_close(int descriptor) {
   close(descriptor);
+}
+
+void tn_socket_stop_listening(int descriptor) {
+  int never_ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (never_ready < 0) return;
+  dup2(never_ready, descriptor);
+  close(never_ready);
 }
 
 void tn_socket_shut(int descriptor) {

@@ -15,6 +15,10 @@ bool tn_host_is_loopback(const char *host);
 tn_status tn_socket_listen(const char *host, uint16_t port, int *descriptor, uint16_t *bound, tn_error *error);
 void tn_socket_close(int descriptor);
 
+/* Closes a listening socket that others still wait on: the port is free, new connections are refused, and the
+ * descriptor stays valid, as one that is never ready. It is closed as before. */
+void tn_socket_stop_listening(int descriptor);
+
 /* Ends both directions of a connection that somebody else closes: whoever waits for it wakes up. */
 void tn_socket_shut(int descriptor);
 

@@ -50,12 +50,13 @@ static void watch_until(tn_server *server, uint64_t deadline_ns, unsigned signal
   while (tn_clock_ns() < deadline_ns && tn_interrupts() <= signals && watch(server, how)) tn_sleep_ns(WATCH_NS);
 }
 
-static void serve(tn_server *server, struct MHD_Daemon *daemon) {
+static void serve(tn_server *server, int listener) {
   while (!tn_interrupts()) tn_sleep_ns(watch(server, TN_WATCH_CLIENT) ? WATCH_NS : IDLE_NS);
   tn_mutex_lock(server->lock);
   server->is_stopping = true;
   tn_mutex_unlock(server->lock);
-  MHD_quiesce_daemon(daemon);
+  /* not MHD_quiesce_daemon: it and the library's threads may take the socket out of an epoll set twice, and abort */
+  tn_socket_stop_listening(listener);
   watch_until(server, tn_clock_ns() + server->options.stop_seconds * UINT64_C(1000000000), 1, TN_WATCH_CLIENT);
   watch_until(server, tn_clock_ns() + CUT_NS, UINT32_MAX, TN_WATCH_CUT);
   /* what is abandoned is resumed and never suspended again, as the library wants it when it is stopped */
@@ -83,8 +84,9 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
     bool is_v6 = strchr(options->host, ':') != NULL;
     printf("listening on http://%s%s%s:%u\n", is_v6 ? "[" : "", options->host, is_v6 ? "]" : "", port);
     fflush(stdout);
-    serve(&server, daemon);
-    MHD_stop_daemon(daemon);
+    serve(&server, listener);
+    MHD_stop_daemon(daemon); /* closes the listener */
+    listener = -1;
   }
   if (listener >= 0) tn_socket_close(listener);
   tn_connections_finish(&server.connections);

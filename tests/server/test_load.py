@@ -175,6 +175,58 @@ class Load(unittest.TestCase):
                 self.assertEqual(content(server.ask("POST", path, body)[2], body["stream"]), wanted)
             print(crowd.counts, "%d files, %.0f MB before, %.0f MB after" % (files, memory, resident_mb(server)))
 
+    def answer_of(self, server, body):
+        """Status and body; status 0 if the connection was refused, or ended before a word of an answer."""
+        try:
+            connection = server.connect()
+        except ConnectionError:
+            return 0, b""
+        with connection:
+            try:
+                connection.send("POST", TEXT, body)
+                status, fields = connection.head()
+            except (ConnectionError, IndexError):
+                return 0, b""
+            try:
+                if fields.get("transfer-encoding") == "chunked":
+                    return status, b"".join(connection.chunks())
+                return status, connection.file.read(int(fields["content-length"]))
+            except (ConnectionError, ValueError) as fault:
+                return status, b"cut off: " + repr(fault).encode()
+
+    def test_terminated_under_load(self):
+        """Each answer that began is whole or ends with an error; the process ends with 0, in time; nobody new gets in."""
+        for round_number, options in enumerate((("--stop-timeout", "0"), ("--stop-timeout", "5")) * 2):
+            with Server(TENON, MODEL, "--device", "faulty:cpu,delay-ms=2", *options) as server:
+                answers, faults, lock = {"whole": 0, "cut": 0}, [], threading.Lock()
+
+                def client(number):
+                    stream = number % 2 == 0
+                    for _ in range(1000):
+                        status, body = self.answer_of(server, {**LONG, "max_tokens": 30, "stream": stream})
+                        if not status:
+                            return
+                        whole = status == 200 and (body.endswith(b"data: [DONE]\n\n") if stream else b'"usage"' in body)
+                        with lock:
+                            answers["whole" if whole else "cut"] += 1
+                            if not whole and (b'"error"' not in body or status not in (200, 503)):
+                                faults.append((status, body[-200:]))
+                        if not whole:
+                            return
+
+                clients = [threading.Thread(target=client, args=(number,)) for number in range(24)]
+                for one in clients:
+                    one.start()
+                self.assertTrue(until(lambda: answers["whole"] > 8 + 3 * round_number))
+                begin = time.monotonic()
+                self.assertEqual(server.stop(), 0)
+                self.assertLess(time.monotonic() - begin, float(options[1]) + 8)
+                for one in clients:
+                    one.join()
+                self.assertEqual(faults, [])
+                with self.assertRaises(ConnectionError):
+                    server.connect()
+
     def test_pages_are_free_before_the_next_step(self):
         with Server(TENON, MODEL, "--device", "faulty:cpu,delay-ms=100", *OPTIONS) as server:  # steps of 100 ms
             for stream in (True, False):

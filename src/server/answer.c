@@ -45,11 +45,11 @@ tn_usage tn_answer_usage(const tn_generation *generation) {
 
 /* ---- events ---- */
 
-/* Adds an event to the pieces: to the last one if that is of its kind and no call. */
+/* Adds an event to the pieces: to the last one if that is of its kind and no other call. */
 static void keep(tn_choice *choice, const tn_event *event) {
   tn_piece *last = choice->piece_count ? choice->pieces + choice->piece_count - 1 : NULL;
   if (event->kind != TN_OUTPUT_TOOL_CALL && !event->text_bytes) return;
-  if (!last || last->kind != event->kind || event->kind == TN_OUTPUT_TOOL_CALL) {
+  if (!last || last->kind != event->kind || event->begins_call) {
     last = TN_PUSH(choice->pieces, choice->piece_count, choice->piece_capacity);
     if (!last) {
       choice->generation->is_overflowed = true;
@@ -62,6 +62,7 @@ static void keep(tn_choice *choice, const tn_event *event) {
     if (event->name_bytes) tn_buf_append(&last->name, event->name, event->name_bytes);
   }
   if (event->text_bytes) tn_buf_append(&last->text, event->text, event->text_bytes);
+  last->is_open = *choice->open_call != 0;
   if (last->text.failed || last->name.failed) choice->generation->is_overflowed = true;
 }
 
@@ -71,10 +72,24 @@ static void begin(tn_choice *choice) {
   choice->generation->surface->begin_choice(choice);
 }
 
-static void take_event(tn_choice *choice, const tn_event *event) {
+/* Makes one thing of calls that come whole and calls that come in pieces, behind which they come whole again. */
+static void join_call(tn_choice *choice, tn_event *event) {
+  bool is_known = !strcmp(choice->open_call, event->id);
+  bool is_piece = event->kind == TN_OUTPUT_TOOL_CALL_DELTA;
+  event->begins_call = !is_known;
+  if (is_known && !is_piece) event->text_bytes = 0;
+  event->kind = TN_OUTPUT_TOOL_CALL;
+  if (is_piece)
+    memcpy(choice->open_call, event->id, sizeof choice->open_call);
+  else
+    *choice->open_call = 0;
+  choice->calls += event->begins_call;
+}
+
+static void take_event(tn_choice *choice, tn_event *event) {
   const tn_generation *generation = choice->generation;
   begin(choice);
-  if (event->kind == TN_OUTPUT_TOOL_CALL) choice->calls++;
+  if (event->kind == TN_OUTPUT_TOOL_CALL || event->kind == TN_OUTPUT_TOOL_CALL_DELTA) join_call(choice, event);
   if (event->kind == TN_OUTPUT_REASONING && event->token >= 0) choice->reasoning_tokens++;
   if (!generation->is_stream || generation->surface->keeps_whole) keep(choice, event);
   generation->surface->take(choice, event);
@@ -91,8 +106,8 @@ static void take_events(tn_choice *choice) {
     event.top = top;
     event.name = at + sizeof event + top_bytes;
     event.text = event.name + event.name_bytes;
-    take_event(choice, &event);
     size_t bytes = sizeof event + top_bytes + event.name_bytes + event.text_bytes;
+    take_event(choice, &event);
     choice->taken += bytes;
     choice->generation->unread -= bytes;
   }

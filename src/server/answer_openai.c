@@ -46,16 +46,23 @@ static void send_chunk(tn_choice *choice, json_t *delta, json_t *logprobs, const
   tn_answer_send(generation, NULL, head(generation, json_pack("[o]", one)));
 }
 
-/* A call begins with its name; its arguments follow in a chunk of their own. */
+/* A call begins with its name; its arguments follow in chunks of their own. */
 static void send_call(tn_choice *choice, const tn_event *event, json_t *logprobs) {
   int index = (int)choice->calls - 1;
-  json_t *name = tn_json_text(event->name, event->name_bytes);
-  json_t *begin = json_pack("{s:i, s:s, s:s, s:{s:o, s:s}}", "index", index, "id", event->id, "type", "function",
-                            "function", "name", name, "arguments", "");
-  send_chunk(choice, json_pack("{s:[o]}", "tool_calls", begin), logprobs, NULL);
+  if (event->begins_call) {
+    json_t *name = tn_json_text(event->name, event->name_bytes);
+    json_t *begin = json_pack("{s:i, s:s, s:s, s:{s:o, s:s}}", "index", index, "id", event->id, "type", "function",
+                              "function", "name", name, "arguments", "");
+    send_chunk(choice, json_pack("{s:[o]}", "tool_calls", begin), logprobs, NULL);
+    logprobs = NULL;
+  }
+  if (!event->text_bytes) {
+    if (logprobs) send_chunk(choice, json_object(), logprobs, NULL);
+    return;
+  }
   json_t *arguments = tn_json_text(event->text, event->text_bytes);
   json_t *rest = json_pack("{s:i, s:{s:o}}", "index", index, "function", "arguments", arguments);
-  send_chunk(choice, json_pack("{s:[o]}", "tool_calls", rest), NULL, NULL);
+  send_chunk(choice, json_pack("{s:[o]}", "tool_calls", rest), logprobs, NULL);
 }
 
 static void send_event(tn_choice *choice, const tn_event *event, json_t *logprobs) {

@@ -49,8 +49,9 @@ static json_t *item_json(const tn_choice *choice, size_t index, const char *stat
 
 /* The status of an item that has ended: the last one of an answer that was cut off is not whole. */
 static const char *item_status(const tn_choice *choice, size_t index) {
-  bool is_cut = choice->is_done && choice->end.finish == TN_FINISH_LENGTH && index + 1 == choice->piece_count &&
-                choice->pieces[index].kind != TN_OUTPUT_TOOL_CALL;
+  const tn_piece *piece = choice->pieces + index;
+  bool is_last = choice->is_done && choice->end.finish == TN_FINISH_LENGTH && index + 1 == choice->piece_count;
+  bool is_cut = is_last && (piece->is_open || piece->kind != TN_OUTPUT_TOOL_CALL);
   return is_cut ? "incomplete" : "completed";
 }
 
@@ -204,7 +205,7 @@ static void take(tn_choice *choice, const tn_event *event) {
       end_item(choice);
       begin_item(choice);
     }
-    send_delta(choice, event, logprobs);
+    if (event->text_bytes) send_delta(choice, event, logprobs);
   }
   json_decref(logprobs);
 }

@@ -145,6 +145,7 @@ static bool read_tool_choice(tn_reading *reading, const json_t *body) {
 static bool read_tools(tn_reading *reading, const json_t *body) {
   const json_t *tools = tn_field(body, "tools");
   reading->options.split_reasoning = 1;
+  reading->options.tool_call_deltas = tn_field_boolean(body, "stream", false);
   reading->options.single_tool_call = !tn_field_boolean(body, "parallel_tool_calls", true);
   if (json_array_size(tools)) {
     reading->tools = json_dumps(tools, JSON_COMPACT);

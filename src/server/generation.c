@@ -66,7 +66,7 @@ static void cancel(tn_generation *generation) {
 /* ---- on the engine's thread ---- */
 
 static void put_event(tn_choice *choice, const tn_output *output) {
-  bool is_call = output->kind == TN_OUTPUT_TOOL_CALL;
+  bool is_call = output->kind == TN_OUTPUT_TOOL_CALL || output->kind == TN_OUTPUT_TOOL_CALL_DELTA;
   size_t name_bytes = is_call ? strlen(output->tool_name) : 0;
   tn_event event = {.kind = output->kind,
                     .token = output->token,

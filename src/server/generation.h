@@ -19,7 +19,9 @@ typedef struct tn_event {
   float logprob;
   uint32_t top_count, name_bytes, text_bytes;
   char id[16]; /* of a call */
-  /* set when it is taken out; valid until the next one is */
+  /* Set when it is taken out; valid until the next one is. A call, whole or piece by piece, is then events of kind
+   * TN_OUTPUT_TOOL_CALL: their texts joined are its arguments, the first of them begins it. */
+  bool begins_call;
   const tn_top_logprob *top;
   const char *name, *text;
 } tn_event;
@@ -29,6 +31,7 @@ typedef struct tn_piece {
   uint32_t kind;
   tn_buf text, name;
   char id[16];
+  bool is_open;     /* a call that isn't complete */
   json_t *logprobs; /* of a surface that keeps them by piece */
 } tn_piece;
 
@@ -50,7 +53,8 @@ typedef struct tn_choice {
   size_t piece_count, piece_capacity;
   size_t begun; /* pieces that have begun in a stream, where the surface cares */
   uint32_t calls, reasoning_tokens;
-  size_t characters; /* of the text so far, for text_offset */
+  char open_call[16]; /* the id of a call that comes in pieces; "" when there is none */
+  size_t characters;  /* of the text so far, for text_offset */
   json_t *logprobs;
 } tn_choice;
 

@@ -86,10 +86,11 @@ class Messages(unittest.TestCase):
                     block, delta = message["content"][index], event["delta"]
                     if delta["type"] == "input_json_delta":
                         arguments += delta["partial_json"]
-                        block["input"] = json.loads(arguments)
                     else:
                         name = delta["type"].split("_")[0]
                         block[name] += delta[name]
+                elif kind == "content_block_stop" and arguments:
+                    message["content"][index]["input"] = json.loads(arguments)
                 elif kind == "message_delta":
                     message.update(event["delta"])
                     message["usage"].update(event["usage"])

@@ -111,6 +111,9 @@ class Responses(unittest.TestCase):
                     del answer[name]
             self.assertEqual(final, whole)
         self.assertGreater(len(logprobs), 3)
+        final = self.stream(ask(tools=[ADD], max_output_tokens=7))[-1]["response"]  # in the middle of a call
+        self.assertEqual([item["type"] for item in final["output"]], ["reasoning", "message", "function_call"])
+        self.assertEqual((final["status"], final["output"][-1]["status"]), ("incomplete", "incomplete"))
 
     def count(self, **fields):
         return self.good({"max_output_tokens": 1, **fields})["usage"]["input_tokens"]

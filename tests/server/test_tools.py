@@ -76,7 +76,7 @@ class Tools(unittest.TestCase):
 
     def test_stream(self):
         whole, chunks = self.good(chat(logprobs=True)), self.stream(chat(logprobs=True))
-        calls, text, reasoning, entries = [], "", "", []
+        calls, text, reasoning, entries, pieces = [], "", "", [], 0
         for chunk in chunks:
             delta = chunk["delta"]
             text += delta.get("content") or ""
@@ -88,8 +88,10 @@ class Tools(unittest.TestCase):
                     calls.append(call)
                 else:
                     self.assertEqual(set(call), {"index", "function"})
+                    pieces += 1
                     calls[call["index"]]["function"]["arguments"] += call["function"]["arguments"]
         self.check_calls(calls, 2)
+        self.assertGreater(pieces, 2)  # arguments come while they are written
         self.assertEqual((text, reasoning), (whole["message"]["content"], whole["message"]["reasoning_content"]))
         self.assertEqual([c["finish_reason"] for c in chunks], [None] * (len(chunks) - 1) + ["tool_calls"])
         self.assertEqual(entries, whole["logprobs"]["content"])

@@ -185,6 +185,7 @@ static void end_call(tn_tool_parser *p, tn_text marker) {
     p->place = IN_CONTENT;
     give_calls(p);
   } else if (p->has_pieces) {
+    tn_buf_clear(&p->blank);
     tn_buf_clear(&p->region);
     p->place = IN_CONTENT;
   } else {

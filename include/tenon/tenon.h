@@ -102,6 +102,12 @@ typedef struct tn_engine_options {
   const char *packed; /* weights as the device packs them, stored on disk for later starts: "off" (NULL); "auto": in
                          the user's cache, in the background; or the folder for them, made if it isn't there. With
                          either a model larger than memory runs from that file */
+  /* speculation (docs/engine.md): faster answers, the same bit for bit */
+  const char *draft;        /* "ngram", or the path of a smaller model of the same vocabulary; NULL: none */
+  uint32_t draft_k;         /* tokens drafted at once, at most 15; 0: as many as pay, down to none */
+  const char *draft_device; /* of the drafting model; NULL: the same */
+  float draft_accept; /* > 0, for measurements: drafts are accepted with this probability, whatever the model says; the
+                         text is then not the model's */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS \
   { .size = sizeof(tn_engine_options) }
@@ -110,6 +116,8 @@ TN_API tn_status tn_engine_create(const tn_model *model, const tn_engine_options
                                   tn_error *error);
 /* Cancels what runs, ends the engine's thread, frees everything. Requests must be destroyed first. NULL is allowed. */
 TN_API void tn_engine_destroy(tn_engine *engine);
+
+#define TN_DRAFT_POSITIONS 15 /* tokens drafted at once at most */
 
 typedef struct tn_engine_info {
   uint32_t size;
@@ -122,6 +130,12 @@ typedef struct tn_engine_info {
   char device[64];
   uint32_t states, states_cached; /* of recurrent models: slots of states, those that hold a snapshot */
   uint64_t state_bytes;           /* of one slot */
+  /* speculation: tokens drafted and verified, and those of them accepted; the same by position behind the last token */
+  uint64_t drafted_tokens, accepted_tokens;
+  uint64_t drafted_at[TN_DRAFT_POSITIONS], accepted_at[TN_DRAFT_POSITIONS];
+  uint64_t draft_steps;      /* steps with drafts */
+  uint64_t draft_ns;         /* time spent drafting */
+  uint32_t draft_pages_used; /* of the drafting model's own KV memory */
 } tn_engine_info;
 #define TN_ENGINE_INFO \
   { .size = sizeof(tn_engine_info) }

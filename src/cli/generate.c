@@ -36,6 +36,7 @@ static tn_status read_constraint(tn_generator *generator, tn_error *error) {
 tn_status tn_generator_open(tn_generator *generator, const char *path, tn_error *error) {
   generator->engine_options.max_sequences = 1;
   tn_status status = read_constraint(generator, error);
+  if (status == TN_OK) status = tn_cli_read_draft_k(generator->draft_k, &generator->engine_options.draft_k, error);
   if (status == TN_OK) status = tn_model_open(path, &generator->model, error);
   if (status == TN_OK)
     status = tn_engine_create(generator->model, &generator->engine_options, &generator->engine, error);
@@ -52,6 +53,17 @@ void tn_generator_close(tn_generator *generator) {
 
 static double per_second(uint32_t count, uint64_t ns) {
   return ns ? count * 1e9 / (double)ns : 0;
+}
+
+static void print_drafts(tn_engine *engine) {
+  tn_engine_info info = TN_ENGINE_INFO;
+  tn_engine_describe(engine, &info);
+  if (!info.drafted_tokens) return;
+  fprintf(stderr, "drafts: %llu of %llu accepted, %.2f a step; by position:", (unsigned long long)info.accepted_tokens,
+          (unsigned long long)info.drafted_tokens, (double)info.accepted_tokens / (double)info.draft_steps);
+  for (uint32_t i = 0; i < TN_DRAFT_POSITIONS && info.drafted_at[i]; i++)
+    fprintf(stderr, " %.0f %%", 100.0 * (double)info.accepted_at[i] / (double)info.drafted_at[i]);
+  fputc('\n', stderr);
 }
 
 static void print_stats(const tn_output *done) {
@@ -168,7 +180,10 @@ tn_answer_end tn_generator_answer(tn_generator *generator, tn_request_options *o
     if (output.finish == TN_FINISH_LENGTH && generator->constraint)
       fprintf(stderr, "tenon: the answer is not complete: it ended after %u tokens, by length\n",
               output.completion_tokens);
-    if (generator->stats) print_stats(&output);
+    if (generator->stats) {
+      print_stats(&output);
+      print_drafts(generator->engine);
+    }
   }
   tn_request_destroy(request);
   if (text) *text = tn_buf_take(&w.text);

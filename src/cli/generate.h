@@ -2,6 +2,7 @@
 #ifndef TENON_CLI_GENERATE_H
 #define TENON_CLI_GENERATE_H
 
+#include "cli/draft.h"
 #include "cli/options.h"
 #include "tenon/tenon.h"
 
@@ -12,6 +13,7 @@ typedef struct tn_generator {
   tn_cli_texts stop;
   uint32_t max_tokens; /* UINT32_MAX: no limit */
   const char *schema_file, *grammar_file, *tools_file;
+  const char *draft_k;
   bool stats;
   /* opened */
   tn_model *model;
@@ -48,6 +50,7 @@ typedef struct tn_generator {
   {"kv", 0, TN_CLI_TEXT, &(g).engine_options.kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0}, \
   {"activations", 0, TN_CLI_TEXT, &(g).engine_options.activations, "MODE", "auto (8-bit where weights are; default) or float", 0, 0}, \
   {"packed", 0, TN_CLI_TEXT, &(g).engine_options.packed, "WHERE", "keep packed weights on disk for later starts: auto (default, in the cache folder), off, or a folder", 0, 0}, \
+  TN_DRAFT_OPTIONS((g).engine_options, (g).draft_k), \
   {"stats", 0, TN_CLI_FLAG, &(g).stats, NULL, "print token counts and speeds to stderr", 0, 0}
 /* clang-format on */
 

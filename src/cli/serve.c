@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "cli/draft.h"
 #include "cli/options.h"
 #include "server/server.h"
 
@@ -14,7 +15,7 @@ typedef struct serve_command {
   tn_server_options server;
   tn_engine_options engine;
   uint32_t port;
-  const char *key, *key_file;
+  const char *key, *key_file, *draft_k;
   bool fields;
   char *key_text; /* of key_file */
   const char **keys;
@@ -95,6 +96,7 @@ int tn_command_serve(int argc, char **argv) {
       {"activations", 0, TN_CLI_TEXT, &serve.engine.activations, "MODE", "auto (default) or float", 0, 0},
       {"packed", 0, TN_CLI_TEXT, &serve.engine.packed, "WHERE",
        "packed weights kept for later starts: auto (default), off, or a folder", 0, 0},
+      TN_DRAFT_OPTIONS(serve.engine, serve.draft_k),
       {"fields", 0, TN_CLI_FLAG, &serve.fields, NULL, "print the table of the API's fields and end", 0, 0},
   };
   const tn_cli_command command = {
@@ -114,7 +116,8 @@ int tn_command_serve(int argc, char **argv) {
   server->port = (uint16_t)serve.port;
   tn_catch_interrupts();
   tn_error error = {0};
-  tn_status status = read_keys(&serve, &error);
+  tn_status status = tn_cli_read_draft_k(serve.draft_k, &serve.engine.draft_k, &error);
+  if (status == TN_OK) status = read_keys(&serve, &error);
   if (status == TN_OK) status = serve_model(&serve, path, &error);
   free(serve.keys);
   free(serve.key_text);

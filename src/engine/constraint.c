@@ -179,3 +179,11 @@ tn_status tn_constraint_accept(tn_constraint *constraint, int32_t token, bool *i
     if (constraint->mask[id / 32] >> (id % 32) & 1) *is_over = tn_vocabulary_ends(constraint->vocabulary, (int32_t)id);
   return status;
 }
+
+size_t tn_constraint_mark(const tn_constraint *constraint) {
+  return tn_grammar_entries(constraint->matcher);
+}
+
+void tn_constraint_return(tn_constraint *constraint, size_t mark) {
+  tn_grammar_rollback(constraint->matcher, tn_grammar_entries(constraint->matcher) - mark);
+}

@@ -45,4 +45,8 @@ bool tn_constraint_begin(tn_constraint *constraint, const char *begun, size_t by
 /* Goes on by a token that was allowed. *is_over: the text is complete and nothing but an end may follow. */
 tn_status tn_constraint_accept(tn_constraint *constraint, int32_t token, bool *is_over, tn_error *error);
 
+/* Where it stands, and going back there from further on. */
+size_t tn_constraint_mark(const tn_constraint *constraint);
+void tn_constraint_return(tn_constraint *constraint, size_t mark);
+
 #endif

@@ -18,6 +18,7 @@ struct tn_engine {
   tn_request_limits limits;
   uint32_t queue_limit;
   tn_runner *runner;
+  tn_model *draft_model; /* NULL: none */
   tn_mutex *lock;
   tn_cond *wake; /* work has come, or the end */
   tn_thread *thread;
@@ -31,9 +32,28 @@ struct tn_engine {
   uint32_t incoming_count;
   uint64_t arrivals;
   tn_engine_info info; /* as after the last step, or after the last end of a request within it */
+  tn_engine_costs costs;
 };
 
 /* ---- the engine's thread ---- */
+
+static void take_speculation(tn_engine *engine) {
+  const tn_speculation *speculation = &engine->scheduler.speculation;
+  const tn_speculation_counters *counters = &speculation->counters;
+  tn_engine_info *info = &engine->info;
+  tn_drafter *drafter = speculation->drafter;
+  if (!drafter) return;
+  info->drafted_tokens = counters->drafted;
+  info->accepted_tokens = counters->accepted;
+  memcpy(info->drafted_at, counters->drafted_at, sizeof info->drafted_at);
+  memcpy(info->accepted_at, counters->accepted_at, sizeof info->accepted_at);
+  info->draft_steps = counters->steps;
+  info->draft_ns = counters->draft_ns;
+  info->draft_pages_used = drafter->pages_used ? drafter->pages_used(drafter) : 0;
+  memcpy(engine->costs.pass_ns, speculation->policy.pass_ns, sizeof engine->costs.pass_ns);
+  memcpy(engine->costs.passes, speculation->policy.passes, sizeof engine->costs.passes);
+  engine->costs.round_ns = speculation->policy.round_ns;
+}
 
 static void take_snapshot(tn_engine *engine) {
   const tn_scheduler *scheduler = &engine->scheduler;
@@ -55,6 +75,7 @@ static void take_snapshot(tn_engine *engine) {
   info->cached_tokens = scheduler->counters.cached_tokens;
   info->failed_steps = scheduler->counters.failures;
   info->reopenings = scheduler->counters.reopenings;
+  take_speculation(engine);
 }
 
 /* A request is about to say that it is over: whoever hears it finds its pages given back. */
@@ -119,23 +140,33 @@ static uint32_t least_set(uint32_t wanted, uint32_t most) {
   return wanted && wanted < most ? wanted : most;
 }
 
-tn_status tn_engine_start(tn_runner *runner, const tn_model *model, const tn_vocabulary *vocabulary,
-                          const tn_engine_options *options, tn_engine **made, tn_error *error) {
+static void give_up_drafting(tn_engine_drafting drafting) {
+  if (drafting.drafter) drafting.drafter->destroy(drafting.drafter);
+  tn_model_close(drafting.model);
+}
+
+tn_status tn_engine_start(tn_runner *runner, tn_engine_drafting drafting, const tn_model *model,
+                          const tn_vocabulary *vocabulary, const tn_engine_options *options, tn_engine **made,
+                          tn_error *error) {
   *made = NULL;
   tn_status status = TN_OK;
   tn_engine *engine = calloc(1, sizeof *engine);
   if (!engine) {
     tn_runner_destroy(runner);
+    give_up_drafting(drafting);
     return tn_fail(error, TN_E_MEMORY, "no memory for an engine");
   }
   engine->runner = runner;
+  engine->draft_model = drafting.model;
   engine->model = model;
   engine->vocabulary = *vocabulary;
   engine->queue_limit = options->queue ? options->queue : DEFAULT_QUEUE;
   const tn_runner_info *info = tn_runner_describe(runner);
   tn_scheduler_options scheduling = {.max_running = least_set(options->max_sequences, info->max_sequences),
                                      .chunk = least_set(options->chunk, info->max_rows),
-                                     .kv = TN_KV_OPTIONS};
+                                     .kv = TN_KV_OPTIONS,
+                                     .drafter = drafting.drafter,
+                                     .speculation = {.k = options->draft_k, .accept = (double)options->draft_accept}};
   scheduling.kv.prefix_cache = !options->no_prefix_cache;
   status = tn_scheduler_init(&engine->scheduler, runner, &scheduling, error);
   if (status != TN_OK) goto fail;
@@ -173,6 +204,7 @@ void tn_engine_destroy(tn_engine *engine) {
   if (engine->has_scheduler) tn_scheduler_finish(&engine->scheduler);
   tn_constraints_finish(&engine->constraints);
   tn_runner_destroy(engine->runner);
+  tn_model_close(engine->draft_model);
   tn_cond_destroy(engine->wake);
   tn_mutex_destroy(engine->lock);
   free(engine);
@@ -186,6 +218,12 @@ void tn_engine_describe(tn_engine *engine, tn_engine_info *info) {
   tn_mutex_unlock(engine->lock);
   all.size = size;
   memcpy(info, &all, size);
+}
+
+void tn_engine_measured(tn_engine *engine, tn_engine_costs *costs) {
+  tn_mutex_lock(engine->lock);
+  *costs = engine->costs;
+  tn_mutex_unlock(engine->lock);
 }
 
 /* ---- requests ---- */

@@ -13,6 +13,7 @@
 #include "engine/outputs.h"
 #include "engine/parts.h"
 #include "engine/sampler.h"
+#include "engine/step.h"
 
 /* What every request of an engine is checked against. */
 typedef struct tn_request_limits {
@@ -54,7 +55,10 @@ struct tn_request {
   bool is_in_call;           /* and it follows the constraint */
   uint64_t arrival;          /* number in the order of submits */
   tn_ledger *ledger;         /* NULL: waiting */
+  uint32_t sequence;         /* the ledger's number */
   uint32_t planned;          /* rows in the step being made */
+  uint32_t draft_count;      /* and drafted ones behind them, which stand behind the tokens */
+  uint32_t confidence;       /* how sure the drafter was of them */
   uint32_t entry;            /* in the step; TN_NO_ENTRY: not in it */
   uint32_t suspect_until;    /* a step of it failed: it runs alone until so many tokens are present; 0: no suspect */
   bool was_admitted;         /* at least once */
@@ -67,8 +71,6 @@ struct tn_request {
   tn_mutex *callback_lock; /* held during on_output */
   bool is_abandoned;       /* under callback_lock: on_output may not be called any more */
 };
-
-#define TN_NO_ENTRY UINT32_MAX
 
 /* Makes a request of `tokens` with two references. `options` is read for everything but the prompt. TN_E_INVALID,
  * TN_E_LIMIT or TN_E_MEMORY, with a message. */

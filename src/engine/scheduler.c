@@ -11,8 +11,10 @@
 tn_status tn_scheduler_init(tn_scheduler *scheduler, tn_runner *runner, const tn_scheduler_options *options,
                             tn_error *error) {
   *scheduler = (tn_scheduler){.chunk = options->chunk, .max_running = options->max_running};
-  tn_status status = tn_kv_init(&scheduler->kv, runner, &options->kv, error);
-  if (status != TN_OK) return status;
+  tn_status status = tn_speculation_init(&scheduler->speculation, options->drafter, &options->speculation,
+                                         options->max_running, error);
+  if (status == TN_OK) status = tn_kv_init(&scheduler->kv, runner, &options->kv, error);
+  if (status != TN_OK) goto fail;
   assert(options->chunk > 0 && options->chunk <= scheduler->kv.info.max_rows);
   assert(options->max_running > 0 && options->max_running <= scheduler->kv.info.max_sequences);
   status = tn_step_init(&scheduler->step, &scheduler->kv, error);
@@ -73,6 +75,7 @@ static void stop_running(tn_scheduler *scheduler, tn_request *request) {
   scheduler->running_count--;
   memmove(&scheduler->running[at], &scheduler->running[at + 1],
           (scheduler->running_count - at) * sizeof *scheduler->running);
+  tn_speculation_forget(&scheduler->speculation, request->sequence);
   tn_ledger_clear(request->ledger);
   scheduler->free_ledgers[scheduler->free_ledger_count++] = request->ledger;
   request->ledger = NULL;
@@ -124,6 +127,7 @@ void tn_scheduler_finish(tn_scheduler *scheduler) {
   free(scheduler->pending);
   free(scheduler->silent);
   free(scheduler->planned);
+  tn_speculation_finish(&scheduler->speculation);
   tn_sampler_destroy(scheduler->sampler);
   tn_step_finish(&scheduler->step);
   tn_kv_finish(&scheduler->kv);
@@ -211,6 +215,7 @@ static admission admit(tn_scheduler *scheduler, tn_request **link) {
   scheduler->running[at] = request;
   request->ledger = ledger;
   ledger->landmark = (request->prompt_count - 1) / TN_PAGE_SLOTS * TN_PAGE_SLOTS;
+  request->sequence = (uint32_t)(ledger - scheduler->ledgers);
   if (!request->was_admitted) {
     request->was_admitted = true;
     request->admit_ns = tn_clock_ns();
@@ -274,8 +279,9 @@ static tn_request *pick_victim(const tn_scheduler *scheduler, const tn_request *
   return is_alone && scheduler->running_count > 1 ? scheduler->running[scheduler->running_count - 2] : NULL;
 }
 
-/* Puts the planned rows into the step, the oldest request's first; so those preempted for it are not in the step yet.
- * One that finds no pages stays out of this step. On failure *culprit is the request whose pages could not be had. */
+/* Puts the planned and drafted rows into the step, the oldest request's first; so those preempted for it are not in the
+ * step yet. Nobody is preempted for drafts. One that finds no pages stays out of this step. On failure *culprit is the
+ * request whose pages could not be had. */
 static tn_status add_rows(tn_scheduler *scheduler, bool is_alone, tn_request **culprit, tn_error *error) {
   tn_step_begin(&scheduler->step);
   for (uint32_t i = 0; i < scheduler->running_count; i++) {
@@ -285,8 +291,12 @@ static tn_status add_rows(tn_scheduler *scheduler, bool is_alone, tn_request **c
       uint32_t silent = tn_request_silent(request),
                first_logits = silent < request->planned ? silent : request->planned;
       status = tn_step_add(&scheduler->step, request->ledger, request->tokens + request->ledger->length,
-                           request->planned, first_logits, &request->entry, error);
+                           request->planned + request->draft_count, first_logits, &request->entry, error);
       if (status == TN_OK) break;
+      if (status == TN_E_MEMORY && request->draft_count) {
+        request->draft_count = 0;
+        continue;
+      }
       *culprit = request;
       if (status != TN_E_MEMORY) return status;
       victim = pick_victim(scheduler, request, is_alone);
@@ -301,12 +311,13 @@ static tn_status add_rows(tn_scheduler *scheduler, bool is_alone, tn_request **c
 
 /* ---- after the step ---- */
 
-static tn_status draw_token(tn_scheduler *scheduler, tn_request *request, tn_error *error) {
+/* Draws the request's next token from row `row` of its part of the step. */
+static tn_status draw_token(tn_scheduler *scheduler, tn_request *request, uint32_t row, tn_error *error) {
   bool is_held = tn_request_is_held(request);
   bool bans_end = tn_request_must_go_on(request) ||
                   (!request->ignore_end && !is_held && tn_request_answered(request) < request->min_tokens);
   tn_draw draw = {.sampling = &request->sampling,
-                  .logits = tn_step_logits(&scheduler->step, request->entry, request->planned - 1),
+                  .logits = tn_step_logits(&scheduler->step, request->entry, row),
                   .tokens = request->tokens,
                   .token_count = request->token_count,
                   .prompt_count = request->prompt_count,
@@ -332,22 +343,48 @@ static tn_status score_prompt(tn_scheduler *scheduler, tn_request *request, tn_e
   return status;
 }
 
+/* Draws tokens as long as they are those drafted, the first one that isn't included. *rows: how many of the rows were
+ * of the answer. */
+static tn_status draw_tokens(tn_scheduler *scheduler, tn_request *request, uint32_t *rows, tn_finish *finish,
+                             tn_error *error) {
+  uint32_t accepted = 0, compared = 0;
+  bool is_accepted = true;
+  tn_status status = TN_OK;
+  *rows = 0;
+  while (is_accepted && status == TN_OK && *finish == TN_FINISH_NONE) {
+    status = draw_token(scheduler, request, request->planned - 1 + accepted, error);
+    if (status != TN_OK) break;
+    *rows = request->planned + accepted;
+    is_accepted = false;
+    if (accepted < request->draft_count) {
+      int32_t draft = request->tokens[request->token_count];
+      is_accepted = tn_speculation_accepts(&scheduler->speculation, request, draft, &scheduler->sample);
+      accepted += is_accepted;
+      compared++;
+    }
+    status = tn_request_put(request, &scheduler->sample, finish, error);
+  }
+  if (*rows) tn_speculation_verified(&scheduler->speculation, request, compared, accepted);
+  return status;
+}
+
 /* Samples and commits one request's part of the step. False when the request has ended. */
 static bool finish_rows(tn_scheduler *scheduler, tn_request *request) {
-  tn_step *step = &scheduler->step;
   if (request->suspect_until <= request->ledger->length + request->planned) request->suspect_until = 0;
   bool is_last = request->planned == tn_request_pending(request), draws = is_last && !request->has_no_answer;
   tn_error error;
   tn_finish finish = is_last && !draws ? TN_FINISH_LENGTH : TN_FINISH_NONE;
   tn_status status = TN_OK;
+  uint32_t rows = request->planned;
   if (tn_request_is_scoring(request)) status = score_prompt(scheduler, request, &error);
-  if (status == TN_OK && draws) status = draw_token(scheduler, request, &error);
-  if (status == TN_OK) {
-    tn_step_commit(step, request->entry);
-    if (draws) status = tn_request_put(request, &scheduler->sample, &finish, &error);
-  } else {
-    tn_step_rollback(step, request->entry);
-  }
+  if (status != TN_OK)
+    rows = 0;
+  else if (draws)
+    status = draw_tokens(scheduler, request, &rows, &finish, &error);
+  if (rows)
+    tn_step_commit_part(&scheduler->step, request->entry, rows);
+  else
+    tn_step_rollback(&scheduler->step, request->entry);
   if (status != TN_OK) {
     end_running(scheduler, request, TN_FINISH_ERROR, &error);
   } else if (finish != TN_FINISH_NONE) {
@@ -364,6 +401,17 @@ static void finish_step(tn_scheduler *scheduler) {
     tn_request *request = scheduler->running[i];
     if (request->entry == TN_NO_ENTRY || finish_rows(scheduler, request)) i++;
   }
+  tn_speculation_end(&scheduler->speculation, scheduler->step.batch.row_count);
+}
+
+/* Executes the step's rows, which takes as long as the speculation wants to know. */
+static tn_status run_rows(tn_scheduler *scheduler, tn_error *error) {
+  tn_speculation_look_ahead(&scheduler->speculation);
+  uint64_t start = tn_clock_ns();
+  tn_status status = tn_step_run(&scheduler->step, error);
+  if (status == TN_OK)
+    tn_speculation_ran(&scheduler->speculation, scheduler->step.batch.row_count, tn_clock_ns() - start);
+  return status;
 }
 
 /* Opens a lost device again. All KV is gone: every request begins anew with the tokens it has. */
@@ -403,10 +451,12 @@ bool tn_scheduler_step(tn_scheduler *scheduler) {
   admit_waiting(scheduler);
   const tn_request *suspect = oldest_suspect(scheduler);
   plan_rows(scheduler, suspect);
+  tn_speculation_draft(&scheduler->speculation, scheduler->running, scheduler->running_count, scheduler->chunk,
+                       scheduler->kv.info.max_logits_rows, !suspect);
   tn_error error = {0};
   tn_request *culprit;
   tn_status status = add_rows(scheduler, suspect != NULL, &culprit, &error);
-  if (status == TN_OK) status = tn_step_run(&scheduler->step, &error);
+  if (status == TN_OK) status = run_rows(scheduler, &error);
   if (status == TN_OK) {
     finish_step(scheduler);
   } else {

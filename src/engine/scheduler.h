@@ -1,9 +1,9 @@
 /* The scheduler: which rows run in the next step. One thread calls it; it knows nothing of threads, models or text
  * files, only of requests and the runner.
  *
- * A step is: end what was cancelled or timed out; admit; plan rows; reserve their pages, preempting the youngest when
- * none are left; execute; sample; commit. Age is the order of (priority, arrival), and survives preemption: the oldest
- * request always goes on, so every request that was admitted ends.
+ * A step is: end what was cancelled or timed out; admit; plan rows; draft (speculate.h); reserve pages, preempting the
+ * youngest when none are left; execute; sample; commit. Age is the order of (priority, arrival), and survives
+ * preemption: the oldest request always goes on, so every request that was admitted ends.
  *
  * A step that fails has changed nothing. As it can't be told which of its requests made it fail, all of them become
  * suspects and run alone next; a suspect that gets past the rows that failed is cleared, one that fails again ends
@@ -14,6 +14,7 @@
 #define TENON_ENGINE_SCHEDULER_H
 
 #include "engine/request.h"
+#include "engine/speculate.h"
 #include "engine/step.h"
 
 typedef struct tn_scheduler_counters {
@@ -36,6 +37,7 @@ typedef struct tn_scheduler {
   uint32_t *pending, *silent, *planned; /* [max_running]: work space of planning (plan.h) */
   uint32_t turn;                        /* where the next step begins to hand out rows when not all can have one */
   tn_sample sample;
+  tn_speculation speculation;
   tn_scheduler_counters counters;
   /* called when a request holds nothing any more, before its last output; or NULL */
   void (*on_released)(void *context);
@@ -46,6 +48,8 @@ typedef struct tn_scheduler_options {
   uint32_t max_running; /* at most the runner's max_sequences */
   uint32_t chunk;       /* at most the runner's max_rows */
   tn_kv_options kv;
+  tn_drafter *drafter; /* the scheduler's from tn_scheduler_init on, also when that fails; NULL: no speculation */
+  tn_speculation_options speculation;
 } tn_scheduler_options;
 
 tn_status tn_scheduler_init(tn_scheduler *scheduler, tn_runner *runner, const tn_scheduler_options *options,

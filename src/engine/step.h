@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include "engine/ledger.h"
 
+#define TN_NO_ENTRY UINT32_MAX
+
 typedef struct tn_step_entry {
   tn_ledger *ledger; /* NULL once committed or rolled back */
   const int32_t *tokens;

@@ -22,7 +22,8 @@ static tn_engine *start(uint32_t queue) {
   options.queue = queue;
   tn_engine *engine;
   tn_error error;
-  if (tn_engine_start(fake_create(&PLAIN), NULL, &VOCABULARY, &options, &engine, &error) != TN_OK)
+  if (tn_engine_start(fake_create(&PLAIN), (tn_engine_drafting){0}, NULL, &VOCABULARY, &options, &engine, &error) !=
+      TN_OK)
     fail_msg("%s", error.message);
   return engine;
 }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "fake_runner.h"
+#include "fake_drafter.h"
 #include "accounting.h"
 #include "base/log.h"
 #include "engine/scheduler.h"
@@ -24,13 +24,30 @@ typedef struct test_rig {
   tn_scheduler scheduler;
   tn_request_limits limits;
   uint64_t arrivals;
+  fake_drafter *drafter; /* NULL: no speculation */
 } test_rig;
 
-static void rig_init(test_rig *rig, fake_config config, uint32_t max_running, tn_kv_options kv) {
+/* How many drafts of 16 are right, and the k asked for. */
+typedef struct test_drafting {
+  bool is_on;
+  uint32_t right, k;
+} test_drafting;
+
+static void rig_init_drafting(test_rig *rig, fake_config config, uint32_t max_running, tn_kv_options kv,
+                              test_drafting drafting) {
   *rig = (test_rig){.config = config, .runner = fake_create(&config)};
   tn_scheduler_options options = {.max_running = max_running, .chunk = config.max_rows, .kv = kv};
+  if (drafting.is_on) {
+    rig->drafter = fake_drafter_create(&config, drafting.right);
+    options.drafter = &rig->drafter->drafter;
+    options.speculation.k = drafting.k;
+  }
   assert_int_equal(tn_scheduler_init(&rig->scheduler, rig->runner, &options, NULL), TN_OK);
   rig->limits = (tn_request_limits){&VOCABULARY, tn_kv_capacity(&rig->scheduler.kv), NULL};
+}
+
+static void rig_init(test_rig *rig, fake_config config, uint32_t max_running, tn_kv_options kv) {
+  rig_init_drafting(rig, config, max_running, kv, (test_drafting){0});
 }
 
 static void rig_finish(test_rig *rig) {
@@ -179,6 +196,7 @@ static void assert_nothing_held(test_rig *rig) {
   for (uint32_t g = 0; g < rig->config.group_count; g++)
     assert_int_equal(tn_pages_free(rig->scheduler.kv.pages, g) + tn_pages_cached(rig->scheduler.kv.pages, g),
                      rig->config.pages);
+  if (rig->drafter) assert_int_equal(fake_held(&rig->drafter->drafter), 0);
 }
 
 static const fake_config PLAIN = {
@@ -623,12 +641,13 @@ static void not_a_number_is_an_error_of_one(void **state) {
 }
 
 /* Random arrivals, cancels and faults; pools from roomy to tight; one group, windows, both; colliding hashes. */
-static void random_schedule(uint64_t seed, fake_config config, tn_kv_options kv, uint32_t steps) {
+static void random_schedule(uint64_t seed, fake_config config, tn_kv_options kv, test_drafting drafting,
+                            uint32_t steps) {
   enum { JOBS = 12 };
   static test_job jobs[JOBS];
   test_rig rig;
   uint64_t random = seed;
-  rig_init(&rig, config, 1 + fake_random(&random) % config.max_sequences, kv);
+  rig_init_drafting(&rig, config, 1 + fake_random(&random) % config.max_sequences, kv, drafting);
   memset(jobs, 0, sizeof jobs);
   uint32_t finished = 0, cancelled = 0, failed = 0;
   for (uint32_t number = 0; number < steps || rig.scheduler.running_count || rig.scheduler.waiting_count; number++) {
@@ -665,28 +684,135 @@ static void random_schedule(uint64_t seed, fake_config config, tn_kv_options kv,
     }
   }
   assert_true(finished > 10 && cancelled > 0 && failed < 10);
-
+  const tn_speculation_counters *counters = &rig.scheduler.speculation.counters;
+  if (drafting.is_on && drafting.k) {
+    assert_true(counters->drafted > 0);
+    assert_true((counters->accepted > 0) == (drafting.right > 0));
+    assert_true((counters->accepted < counters->drafted) == (drafting.right < 16));
+  }
   assert_nothing_held(&rig);
   rig_finish(&rig);
+}
+
+static fake_config config_of(uint64_t seed, tn_kv_options *kv) {
+  fake_config config = PLAIN;
+  *kv = (tn_kv_options)TN_KV_OPTIONS;
+  config.pages = seed % 3 == 0 ? 14 : seed % 3 == 1 ? 24 : 90;
+  config.max_rows = seed % 2 ? 64 : 17;
+  config.max_logits_rows = seed % 4 == 3 ? 3 : 64;
+  if (seed % 4 >= 2) {
+    config.group_count = 2;
+    config.windows[1] = 40;
+  }
+  if (seed % 5 == 4) config.windows[0] = 70;
+  if (seed % 4 == 1) kv->hash_mask = 1;
+  if (seed % 6 == 5) kv->prefix_cache = false;
+  if (seed % 3 == 1) config.state_slots = 16 + (uint32_t)seed / 3;
+  return config;
 }
 
 static void random_schedules_keep_all_promises(void **state) {
   (void)state;
   for (uint64_t seed = 1; seed <= 12; seed++) {
+    tn_kv_options kv;
+    fake_config config = config_of(seed, &kv);
+    random_schedule(seed, config, kv, (test_drafting){0}, 800);
+  }
+}
+
+/* The same while drafting: right and wrong drafts, k given or found, of models with and without recurrent states. */
+static void random_schedules_with_drafts(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 24; seed++) {
+    tn_kv_options kv;
+    fake_config config = config_of(seed, &kv);
+    if (seed % 5 == 3) config.state_slots = 17;
+    static const uint32_t ks[] = {3, 0, 15, 1, 7};
+    test_drafting drafting = {true, (uint32_t)(seed * 5 % 17), ks[seed % 5]};
+    random_schedule(seed, config, kv, drafting, 800);
+  }
+}
+
+/* With k right drafts a step gives k + 1 tokens, and no page is taken that isn't needed. */
+static void right_drafts_save_steps(void **state) {
+  (void)state;
+  for (uint32_t slots = 0; slots <= 20; slots += 20) {
     fake_config config = PLAIN;
-    tn_kv_options kv = TN_KV_OPTIONS;
-    config.pages = seed % 3 == 0 ? 14 : seed % 3 == 1 ? 24 : 90;
-    config.max_rows = seed % 2 ? 64 : 17;
-    config.max_logits_rows = seed % 4 == 3 ? 3 : 64;
-    if (seed % 4 >= 2) {
-      config.group_count = 2;
-      config.windows[1] = 40;
+    config.state_slots = slots;
+    test_rig rig;
+    rig_init_drafting(&rig, config, 1, (tn_kv_options)TN_KV_OPTIONS, (test_drafting){true, 16, 4});
+    static test_job job;
+    uint64_t random = 3;
+    make_job(&job, 40, 0, 101, &random);
+    job.options.temperature = 1;
+    job.options.ignore_eos = 1;
+    submit(&rig, &job);
+    job.expected_count = 0; /* not ended by the end token: compared below by count alone */
+    while (step(&rig)) {
     }
-    if (seed % 5 == 4) config.windows[0] = 70;
-    if (seed % 4 == 1) kv.hash_mask = 1;
-    if (seed % 6 == 5) kv.prefix_cache = false;
-    if (seed % 3 == 1) config.state_slots = 16 + (uint32_t)seed / 3;
-    random_schedule(seed, config, kv, 800);
+    tn_output output;
+    while (tn_outputs_next(job.request->outputs, &output, 0) == TN_OK && output.kind == TN_OUTPUT_TEXT) {
+    }
+    assert_int_equal(output.completion_tokens, 101);
+    tn_request_cancel(job.request);
+    tn_request_release(job.request);
+    const tn_speculation_counters *counters = &rig.scheduler.speculation.counters;
+    assert_int_equal(counters->accepted, counters->drafted);
+    assert_true(counters->drafted >= 60);
+    assert_true(rig.scheduler.counters.steps < 40); /* some calls of the drafter give less than was asked for */
+    assert_nothing_held(&rig);
+    rig_finish(&rig);
+  }
+}
+
+/* A drafter that fails is left alone; a step that fails with drafts runs again without. */
+static void failing_drafters_cost_nobody(void **state) {
+  (void)state;
+  test_rig rig;
+  rig_init_drafting(&rig, PLAIN, 2, (tn_kv_options)TN_KV_OPTIONS, (test_drafting){true, 12, 3});
+  rig.drafter->fail_from = 5;
+  rig.runner->faults = (fake_faults){.fail_step = 6, .step_status = TN_E_INTERNAL};
+  static test_job jobs[2];
+  uint64_t random = 33;
+  for (uint32_t i = 0; i < 2; i++) {
+    make_job(&jobs[i], 30, 0, 60, &random);
+    submit(&rig, &jobs[i]);
+  }
+  while (step(&rig)) {
+  }
+  for (uint32_t i = 0; i < 2; i++) {
+    finish_job(&jobs[i]);
+    assert_whole(&jobs[i]);
+  }
+  assert_int_equal(rig.drafter->calls, 4 + 8);
+  assert_true(rig.scheduler.counters.failures == 1);
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
+/* A pool that has just the pages that plain runs need: drafts preempt nobody. */
+static void drafts_preempt_nobody(void **state) {
+  (void)state;
+  for (uint32_t drafts = 0; drafts < 2; drafts++) {
+    fake_config config = PLAIN;
+    config.pages = 8;
+    test_rig rig;
+    rig_init_drafting(&rig, config, 2, (tn_kv_options){false, UINT64_MAX}, (test_drafting){drafts, 8, 15});
+    static test_job jobs[2];
+    for (uint32_t i = 0; i < 2; i++) {
+      uint64_t random = 34 + i;
+      make_job(&jobs[i], 33, 0, 90, &random);
+      submit(&rig, &jobs[i]);
+    }
+    while (step(&rig)) {
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+      finish_job(&jobs[i]);
+      assert_whole(&jobs[i]);
+    }
+    assert_int_equal(rig.scheduler.counters.preemptions, 0);
+    assert_nothing_held(&rig);
+    rig_finish(&rig);
   }
 }
 
@@ -710,6 +836,10 @@ int main(void) {
       cmocka_unit_test(dead_device_fails_all_and_later_ones),
       cmocka_unit_test(not_a_number_is_an_error_of_one),
       cmocka_unit_test(random_schedules_keep_all_promises),
+      cmocka_unit_test(random_schedules_with_drafts),
+      cmocka_unit_test(right_drafts_save_steps),
+      cmocka_unit_test(failing_drafters_cost_nobody),
+      cmocka_unit_test(drafts_preempt_nobody),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

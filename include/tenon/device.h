@@ -378,11 +378,16 @@ typedef struct tn_weight_source {
 
 typedef struct tn_state_desc {
   uint32_t size;
-  uint32_t dtype; /* f32, f16, ... of the KV values */
+  uint32_t dtype; /* f32, f16, ... of the KV values; i8 (pages only), see below */
   uint32_t kv_heads, key_dim, value_dim;
   uint32_t slots; /* of a page: TN_PAGE_SLOTS; of contiguous KV its length, and a "page" is all of it; 0: a recurrent
                      state, a matrix [key_dim, value_dim] for each head, and a "page" is all of one slot */
 } tn_state_desc;
+
+/* KV in i8: of each slot and head the key, and the value, is a vector of integers q in -127..127 and one f32 scale of
+ * its own: x = q * scale, scale = amax / 127 over the vector (keys after they were turned), q = x * (127 / amax)
+ * rounded to nearest, ties to even; amax below 2^-100 (or 0) gives q = scale = 0; a vector holding an infinity or NaN
+ * gives q = 0, scale = NaN. Where the scales lie is the layout's affair. */
 
 typedef struct tn_state_layout {
   uint32_t size;

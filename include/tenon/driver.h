@@ -185,7 +185,8 @@ tn_status tn_plain_pack(const tn_weight_desc *desc, const tn_weight_source *sour
 uint64_t tn_plain_row_bytes(const tn_weight_desc *desc);
 
 /* The plain page, and contiguous KV: key [kv_heads][slots][key_dim], then value [kv_heads][slots][value_dim], in the
- * state's dtype. Of a recurrent state (slots 0) a page is one slot: kv_heads * key_dim * value_dim f32. */
+ * state's dtype; of i8 pages then the scales, f32: [kv_heads][slots] of keys, [kv_heads][slots] of values. Of a
+ * recurrent state (slots 0) a page is one slot: kv_heads * key_dim * value_dim f32. */
 tn_status tn_plain_state_layout(const tn_state_desc *desc, tn_state_layout *layout);
 
 #ifdef __cplusplus

@@ -93,7 +93,7 @@ typedef struct tn_engine_options {
   uint64_t kv_bytes;  /* memory for KV pages; 0: what max_sequences of the context need, cut to a quarter of the free
                          memory */
   const char *device; /* "cpu", "reference", "NAME:INDEX,key=value", "/path/driver.so"; NULL: "cpu" */
-  const char *kv;     /* "f16", "f32" or "bf16"; NULL: "f16", or "f32" with float activations */
+  const char *kv;     /* "f16", "f32", "bf16" or "int8"; NULL: "f16", or "f32" with float activations */
   const char *activations;  /* "auto" (8-bit where weights are quantised; default) or "float" */
   const char *passes;       /* graph passes: NULL all, "none", or a comma list; for finding faults */
   uint32_t no_prefix_cache; /* 1: never reuse the KV of earlier requests */

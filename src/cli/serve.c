@@ -92,7 +92,7 @@ int tn_command_serve(int argc, char **argv) {
       {"device", 0, TN_CLI_TEXT, &serve.engine.device, "D", "device that runs the model", 0, 0},
       {"threads", 't', TN_CLI_U32, &serve.engine.threads, "N", "threads; default: the processors allowed", 1, 1024},
       {"ctx", 0, TN_CLI_U32, &serve.engine.context, "N", "context; default: the model's", 1, 1 << 28},
-      {"kv", 0, TN_CLI_TEXT, &serve.engine.kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0},
+      {"kv", 0, TN_CLI_TEXT, &serve.engine.kv, "TYPE", "KV memory in f16 (default), bf16, f32 or int8", 0, 0},
       {"activations", 0, TN_CLI_TEXT, &serve.engine.activations, "MODE", "auto (default) or float", 0, 0},
       {"packed", 0, TN_CLI_TEXT, &serve.engine.packed, "WHERE",
        "packed weights kept for later starts: auto (default), off, or a folder", 0, 0},

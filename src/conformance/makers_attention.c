@@ -109,8 +109,8 @@ static tn_case *kv_case(uint32_t opcode, const kv_shape *s) {
   tn_case_op(c, TN_OP_ATTENTION, &attend, TN_CASE_LIST(q, kv, sinks), TN_CASE_LIST(y));
   c->dtype = (uint8_t)s->dtype;
   c->tolerance = tn_op_info_of(TN_OP_ATTENTION)->tolerance;
-  /* What is stored in 16 bits may be rounded to the other side where it was turned in another order. */
-  if (s->dtype != TN_F32 && s->rotary) c->tolerance = 1e-6;
+  /* What is stored in fewer bits may be rounded to the other side where it was turned in another order. */
+  if (s->dtype != TN_F32 && s->rotary) c->tolerance = s->dtype == TN_I8 ? 1e-5 : 1e-6;
   tn_case_say(c, "%s %u/%u heads of %u,%u rows=%u", tn_dtype_name((tn_dtype)s->dtype), s->heads, s->kv_heads,
               s->key_dim, s->value_dim, s->rows);
   if (s->sequences > 1) tn_case_say(c, " of %u", s->sequences);
@@ -122,7 +122,7 @@ static tn_case *kv_case(uint32_t opcode, const kv_shape *s) {
 }
 
 static void kv_cases(tn_maker *maker, uint32_t opcode, const kv_shape *shapes, size_t count) {
-  static const uint32_t dtypes[] = {TN_F32, TN_F16, TN_BF16};
+  static const uint32_t dtypes[] = {TN_F32, TN_F16, TN_BF16, TN_I8};
   for (size_t i = 0; i < count; i++)
     for (size_t d = 0; d < TN_COUNT(dtypes) && !maker->stopped; d++) {
       kv_shape shape = shapes[i];
@@ -173,11 +173,17 @@ void tn_make_attention(tn_maker *maker) {
        .group = 1},
       {.heads = 2, .kv_heads = 1, .key_dim = 16, .value_dim = 16, .rows = 40, .sequences = 1, .fill = TN_FILL_ZERO},
       {.heads = 2, .kv_heads = 1, .key_dim = 16, .value_dim = 16, .rows = 40, .sequences = 1, .fill = TN_FILL_LARGE},
+      {.heads = 5, .kv_heads = 5, .key_dim = 80, .value_dim = 80, .rows = 35, .sequences = 1},
+      {.heads = 8, .kv_heads = 1, .key_dim = 20, .value_dim = 20, .rows = 300, .sequences = 1},
+      {.heads = 2, .kv_heads = 1, .key_dim = 16, .value_dim = 16, .rows = 40, .sequences = 1, .fill = TN_FILL_NAN_ROW},
   };
   static const kv_shape large = {
       .heads = 16, .kv_heads = 4, .key_dim = 128, .value_dim = 128, .dtype = TN_F16, .rows = 512, .sequences = 1};
   if (maker->perf) {
+    kv_shape in_int8 = large;
+    in_int8.dtype = TN_I8;
     tn_maker_emit(maker, kv_case(TN_OP_ATTENTION, &large));
+    tn_maker_emit(maker, kv_case(TN_OP_ATTENTION, &in_int8));
     return;
   }
   kv_cases(maker, TN_OP_ATTENTION, shapes, TN_COUNT(shapes));

@@ -39,13 +39,13 @@ static tn_status complement_device(tn_runner *runner, tn_error *error) {
 }
 
 static tn_status dtype_of_kv(const char *name, uint32_t *dtype, tn_error *error) {
-  static const uint32_t known[] = {TN_F16, TN_F32, TN_BF16};
-  static const char *const names[] = {"f16", "f32", "bf16"};
+  static const uint32_t known[] = {TN_F16, TN_F32, TN_BF16, TN_I8};
+  static const char *const names[] = {"f16", "f32", "bf16", "int8"};
   for (size_t i = 0; i < TN_COUNT(known); i++) {
     *dtype = known[i];
     if (!strcmp(name, names[i])) return TN_OK;
   }
-  return tn_fail(error, TN_E_INVALID, "kv: \"%.40s\" given, expected f16, f32 or bf16", name);
+  return tn_fail(error, TN_E_INVALID, "kv: \"%.40s\" given, expected f16, f32, bf16 or int8", name);
 }
 
 /* Unless told otherwise: f16, or f32 where activations are float too, so that nothing is rounded. */
@@ -72,6 +72,9 @@ static tn_status make_graphs(tn_runner *runner, tn_error *error) {
   uint32_t kv_dtype;
   tn_status status = dtype_of_kv(kv_of(&runner->options), &kv_dtype, error);
   if (status != TN_OK) return status;
+  if (has_profile(runner) && kv_dtype == TN_I8)
+    return tn_fail(error, TN_E_UNSUPPORTED, "kv: int8 given, device %s has contiguous KV: f16, f32 or bf16 there",
+                   opened_of(runner, 0)->label);
   if (runner->options.max_context > hyper->context)
     return tn_fail(error, TN_E_LIMIT, "context: %u positions wanted, the model was made for %u",
                    runner->options.max_context, hyper->context);

@@ -7,6 +7,9 @@
  * (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018). So a row's result depends on its own
  * positions alone. Positions that a row doesn't see are never touched for it, whatever lies in their slots.
  *
+ * Over int8 pages a score is the sum of q times the integers, times the slot's scale; a weight is multiplied by the
+ * scale of its value, after the weights' sum was taken.
+ *
  * A task is some rows of one sequence times the query heads of one kv head: its queries share the loads of keys and
  * values. When a step has few rows and long sequences, tasks are cut further into tiles, and merged afterwards in the
  * same order. */
@@ -174,9 +177,11 @@ static void gather_queries(const attention_job *job, const attention_task *task,
 #define SCORE_CALL_score_f32(n) tn_score(n, 1, TN_F32, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
 #define SCORE_CALL_score_f16(n) tn_score(n, 1, TN_F16, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
 #define SCORE_CALL_score_bf16(n) tn_score(n, 1, TN_BF16, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
+#define SCORE_CALL_score_i8(n) tn_score(n, 1, TN_I8, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
 SCORE_FUNCTION(score_f32, TN_F32)
 SCORE_FUNCTION(score_f16, TN_F16)
 SCORE_FUNCTION(score_bf16, TN_BF16)
+SCORE_FUNCTION(score_i8, TN_I8)
 
 /* All vectors of the values' dimension, as many at once as registers allow. */
 #define WEIGH_FUNCTION(name, dtype)                                                                         \
@@ -184,7 +189,7 @@ SCORE_FUNCTION(score_bf16, TN_BF16)
                    const float *weights, float *sums) {                                                     \
     for (uint32_t d = 0; d < stride;) {                                                                     \
       uint32_t left = (stride - d) / TN_LANES, vectors = queries <= 2 && left >= 4 ? 4 : left >= 2 ? 2 : 1; \
-      const uint8_t *from = values + (uint64_t)d * (dtype == TN_F32 ? 4 : 2);                               \
+      const uint8_t *from = values + (uint64_t)d * (dtype == TN_F32 ? 4 : dtype == TN_I8 ? 1 : 2);          \
       switch (queries * 8 + vectors) { WEIGH_CASES(dtype) }                                                 \
       d += vectors * TN_LANES;                                                                              \
     }                                                                                                       \
@@ -204,6 +209,7 @@ SCORE_FUNCTION(score_bf16, TN_BF16)
 WEIGH_FUNCTION(weigh_f32, TN_F32)
 WEIGH_FUNCTION(weigh_f16, TN_F16)
 WEIGH_FUNCTION(weigh_bf16, TN_BF16)
+WEIGH_FUNCTION(weigh_i8, TN_I8)
 
 /* Scores [begin, end) of one query become weights relative to their maximum; the rest of their vectors becomes 0. */
 static partial soften(const tn_attention_attributes *a, float *scores, uint32_t begin, uint32_t end) {
@@ -234,8 +240,18 @@ static partial soften(const tn_attention_attributes *a, float *scores, uint32_t 
 typedef struct tile_run {
   uint32_t queries, begin[TN_QUERIES], end[TN_QUERIES];
   const uint8_t *keys[TILE_PAGES], *values[TILE_PAGES];
-  uint32_t first_page, end_page; /* that any query sees */
+  const float *key_scales[TILE_PAGES], *value_scales[TILE_PAGES]; /* int8 pages only */
+  uint32_t first_page, end_page;                                  /* that any query sees */
 } tile_run;
+
+/* Scores, or weights, of what the queries see times the scales of the slots. */
+static void scale_tile(const tile_run *run, const float *const *scales, float *weights) {
+  for (uint32_t i = 0; i < run->queries; i++)
+    for (uint32_t at = run->begin[i] / TN_LANES * TN_LANES; at < run->end[i]; at += TN_LANES) {
+      float *w = weights + i * TILE + at;
+      vf_store(w, vf_mul(vf_load(w), vf_load(scales[at / TN_PAGE_SLOTS] + at % TN_PAGE_SLOTS)));
+    }
+}
 
 static void score_tile(const attention_job *job, const tile_run *run, const float *q, float *weights) {
   for (uint32_t p = run->first_page; p < run->end_page;) {
@@ -245,6 +261,8 @@ static void score_tile(const attention_job *job, const tile_run *run, const floa
       score_f16(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
     else if (job->page.dtype == TN_BF16)
       score_bf16(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
+    else if (job->page.dtype == TN_I8)
+      score_i8(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
     else
       score_f32(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
     p += pages;
@@ -264,6 +282,8 @@ static void weigh_range(const attention_job *job, const tile_run *run, uint32_t 
       weigh_f16(queries, run->values[p], stride, from, to, w, sums);
     else if (job->page.dtype == TN_BF16)
       weigh_bf16(queries, run->values[p], stride, from, to, w, sums);
+    else if (job->page.dtype == TN_I8)
+      weigh_i8(queries, run->values[p], stride, from, to, w, sums);
     else
       weigh_f32(queries, run->values[p], stride, from, to, w, sums);
     begin = stop;
@@ -323,10 +343,15 @@ static bool run_tile(const attention_job *job, const attention_task *task, const
     const uint8_t *memory = tn_row_at(&job->call->inputs[1], pages[p]);
     run->keys[p] = memory + task->kv_head * page->key_head * page->element_bytes;
     run->values[p] = memory + (page->values + task->kv_head * page->value_head) * page->element_bytes;
+    run->key_scales[p] = (const float *)(const void *)(memory + page->key_scales) + task->kv_head * TN_PAGE_SLOTS;
+    run->value_scales[p] = (const float *)(const void *)(memory + page->value_scales) + task->kv_head * TN_PAGE_SLOTS;
   }
+  bool has_scales = page->dtype == TN_I8;
   score_tile(job, run, space->q + (uint64_t)first * page->key_dim, space->weights);
+  if (has_scales) scale_tile(run, run->key_scales, space->weights);
   for (uint32_t i = 0; i < queries; i++)
     if (run->end[i]) parts[i] = soften(job->attributes, space->weights + i * TILE, run->begin[i], run->end[i]);
+  if (has_scales) scale_tile(run, run->value_scales, space->weights);
   for (uint32_t d = 0; d < queries * page->value_stride; d += TN_LANES) vf_store(space->sums + d, vf_zero());
   weigh_tile(job, run, space->weights, space->sums);
   return true;

@@ -10,6 +10,7 @@
 TN_INLINE vf tn_load_elements(const uint8_t *from, const uint32_t dtype, uint64_t at) {
   if (dtype == TN_F16) return vf_load_f16((const uint16_t *)(const void *)from + at);
   if (dtype == TN_BF16) return vf_load_bf16((const uint16_t *)(const void *)from + at);
+  if (dtype == TN_I8) return vf_load_i8((const int8_t *)from + at);
   return vf_load((const float *)(const void *)from + at);
 }
 

@@ -28,6 +28,7 @@
 #define tn_rope_table TN_FOR_ISA(tn_rope_table)
 #define tn_rope TN_FOR_ISA(tn_rope)
 #define tn_kv_write TN_FOR_ISA(tn_kv_write)
+#define tn_kv_write_workspace TN_FOR_ISA(tn_kv_write_workspace)
 #define tn_attention TN_FOR_ISA(tn_attention)
 #define tn_attention_workspace TN_FOR_ISA(tn_attention_workspace)
 #define tn_norm_workspace TN_FOR_ISA(tn_norm_workspace)
@@ -111,6 +112,7 @@ tn_status tn_moe_linear(const tn_kernel_call *call);
 tn_status tn_head_linear(const tn_kernel_call *call);
 uint64_t tn_linear_workspace(const tn_op_query *query);
 uint64_t tn_norm_workspace(const tn_op_query *query);
+uint64_t tn_kv_write_workspace(const tn_op_query *query);
 uint64_t tn_groups_workspace(const tn_op_query *query);
 uint64_t tn_attention_workspace(const tn_op_query *query, uint32_t context, uint32_t workers);
 

@@ -17,6 +17,8 @@
 
 /* Adding and taking away 1.5 * 2^23 rounds a float of magnitude below 2^22 to the nearest integer, ties to even. */
 #define TN_ROUND_MAGIC 12582912.0f
+/* 2^-100: where no magnitude reaches it, int8 values are zeros (127 / it would overflow soon). */
+#define TN_INT8_TINY 7.88860905e-31f
 /* The same for doubles below 2^51: 1.5 * 2^52. */
 #define TN_ROUND_MAGIC_F64 6755399441055744.0
 

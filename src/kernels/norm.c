@@ -3,7 +3,6 @@
 #include "kernels/internal.h"
 #include "kernels/math.h"
 
-#define Q8A_TINY 7.88860905e-31f /* 2^-100: below it 127 / amax would overflow */
 #define SUMS 4u
 
 /* One block: at most 32 values. The largest magnitude is found on the bits, where NaN is larger than infinity. */
@@ -13,7 +12,7 @@ static void quantise_block(const float *x, uint32_t count, int8_t *q, float *sca
   uint32_t bits = (uint32_t)vi_largest(vi_max(vi_bits(vf_abs(low)), vi_bits(vf_abs(high))));
   float largest = tn_float_of_bits(bits);
   int finite = bits < 0x7f800000u;
-  if (!finite || largest < Q8A_TINY) {
+  if (!finite || largest < TN_INT8_TINY) {
     __builtin_memset(q, 0, TN_Q8A_BLOCK);
     *scale = finite ? 0.0f : TN_NAN;
     *sum = 0;

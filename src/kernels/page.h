@@ -2,8 +2,9 @@
  *
  *     keys    [kv head][key dim][32 slots]            a dimension of 32 keys is two vectors: scores need no reduction
  *     values  [kv head][32 slots][value dim, padded to 16]
+ *     scales  f32 [kv head][32 slots] of keys, then of values      of int8 pages only
  *
- * Elements are f32, f16 or bf16. */
+ * Elements are f32, f16, bf16 or int8. */
 #ifndef TENON_KERNELS_PAGE_H
 #define TENON_KERNELS_PAGE_H
 
@@ -17,6 +18,7 @@ typedef struct tn_page {
   uint32_t key_dim, value_dim, value_stride; /* stride: values from slot to slot */
   uint64_t key_head, value_head;             /* elements from head to head */
   uint64_t values;                           /* element where the values begin */
+  uint64_t key_scales, value_scales;         /* int8: byte where they begin; of a head TN_PAGE_SLOTS floats */
   uint64_t bytes;                            /* of the page, a multiple of 64 */
 } tn_page;
 
@@ -24,16 +26,20 @@ typedef struct tn_page {
 static inline bool tn_page_of(tn_page *page, uint32_t dtype, uint32_t kv_heads, uint32_t key_dim, uint32_t value_dim) {
   const uint32_t most = 1u << 20;
   if (!kv_heads || !key_dim || !value_dim || kv_heads > most || key_dim > most || value_dim > most) return false;
-  if (dtype != TN_F32 && dtype != TN_F16 && dtype != TN_BF16) return false;
+  if (dtype != TN_F32 && dtype != TN_F16 && dtype != TN_BF16 && dtype != TN_I8) return false;
   page->dtype = dtype;
-  page->element_bytes = dtype == TN_F32 ? 4 : 2;
+  page->element_bytes = dtype == TN_F32 ? 4 : dtype == TN_I8 ? 1 : 2;
   page->key_dim = key_dim;
   page->value_dim = value_dim;
   page->value_stride = (value_dim + 15) / 16 * 16;
   page->key_head = (uint64_t)key_dim * TN_PAGE_SLOTS;
   page->value_head = (uint64_t)page->value_stride * TN_PAGE_SLOTS;
   page->values = page->key_head * kv_heads;
-  page->bytes = ((page->values + page->value_head * kv_heads) * page->element_bytes + 63) / 64 * 64;
+  uint64_t elements = (page->values + page->value_head * kv_heads) * page->element_bytes;
+  uint64_t scales = dtype == TN_I8 ? (uint64_t)kv_heads * TN_PAGE_SLOTS * sizeof(float) : 0;
+  page->key_scales = elements;
+  page->value_scales = elements + scales;
+  page->bytes = (elements + 2 * scales + 63) / 64 * 64;
   return true;
 }
 

@@ -123,8 +123,43 @@ static void write_key(const tn_kv_write_attributes *attributes, const tn_page *p
     put_key(page, key, d, 1, page->key_dim - d, tn_load_some(head + d, page->key_dim - d));
 }
 
+/* The key of one slot as floats, turned. */
+static void turned_key(const tn_kv_write_attributes *attributes, const float *head, const float *table, float *key) {
+  uint32_t half = table ? attributes->rotary / 2 : 0;
+  const tn_rope_attributes rope = {sizeof rope, attributes->key_dim, 2 * half, attributes->pairing};
+  rope_head(&rope, head, table, key);
+}
+
+/* Largest magnitude, found on the bits, where NaN is larger than infinity; then the scale and the integers of
+ * device.h. Element i goes to to[i * step]. */
+static float put_int8(const float *x, uint32_t count, int8_t *to, uint32_t step) {
+  vi most = vi_zero();
+  for (uint32_t d = 0; d < count; d += TN_LANES) most = vi_max(most, vi_bits(vf_abs(tn_load_some(x + d, count - d))));
+  uint32_t bits = (uint32_t)vi_largest(most);
+  float largest = tn_float_of_bits(bits);
+  bool finite = bits < 0x7f800000u, zero = !finite || largest < TN_INT8_TINY;
+  const vf inverse = vf_set1(zero ? 0.0f : 127.0f / largest);
+  for (uint32_t d = 0; d < count; d += TN_LANES) {
+    int8_t q[TN_LANES] = {0};
+    if (!zero) vi_store_i8(q, vi_round(vf_mul(tn_load_some(x + d, count - d), inverse)));
+    for (uint32_t i = 0; i < TN_LANES && d + i < count; i++) to[(uint64_t)(d + i) * step] = q[i];
+  }
+  return !finite ? TN_NAN : zero ? 0.0f : largest / 127.0f;
+}
+
+/* One head of a row into slot `within` of an int8 page. */
+static void write_int8(const tn_page *page, uint32_t head, uint32_t within, const float *key, const float *value,
+                       uint8_t *memory) {
+  float *scales = (float *)(void *)(memory + page->key_scales),
+        *value_scales = (float *)(void *)(memory + page->value_scales);
+  int8_t *keys = (int8_t *)memory + head * page->key_head;
+  int8_t *values = (int8_t *)memory + page->values + head * page->value_head;
+  uint32_t at = head * TN_PAGE_SLOTS + within;
+  scales[at] = put_int8(key, page->key_dim, keys + within, TN_PAGE_SLOTS);
+  value_scales[at] = put_int8(value, page->value_dim, values + (uint64_t)within * page->value_stride, 1);
+}
+
 static void write_row(const tn_kernel_call *call, uint32_t row, uint32_t worker) {
-  (void)worker;
   const tn_kv_write_attributes *attributes = (const tn_kv_write_attributes *)call->attributes;
   const tn_tensor *state = &call->inputs[2], *table = tn_input(call, 3);
   const tn_sequence *sequence = &call->batch->sequences[call->batch->rows[row].sequence];
@@ -137,11 +172,21 @@ static void write_row(const tn_kernel_call *call, uint32_t row, uint32_t worker)
   for (uint32_t h = 0; h < attributes->kv_heads; h++) {
     const float *key = tn_floats(&call->inputs[0], row) + h * page.key_dim;
     const float *value = tn_floats(&call->inputs[1], row) + h * page.value_dim;
+    if (page.dtype == TN_I8) {
+      float *space = (float *)(void *)((uint8_t *)call->workspace + worker * call->workspace_bytes);
+      if (turns) turned_key(attributes, key, turns, space);
+      write_int8(&page, h, within, turns ? space : key, value, memory);
+      continue;
+    }
     write_key(attributes, &page, key, turns, memory + (h * page.key_head + within) * page.element_bytes);
     uint64_t at = page.values + h * page.value_head + (uint64_t)within * page.value_stride;
     for (uint32_t d = 0; d < page.value_dim; d += TN_LANES)
       store_elements(page.dtype, memory + (at + d) * page.element_bytes, tn_load_some(value + d, page.value_dim - d));
   }
+}
+
+uint64_t tn_kv_write_workspace(const tn_op_query *query) {
+  return query->inputs[2].dtype == TN_I8 ? (uint64_t)query->inputs[2].dims[1] * sizeof(float) : 0;
 }
 
 tn_status tn_kv_write(const tn_kernel_call *call) {

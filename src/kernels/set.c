@@ -18,6 +18,7 @@ static uint64_t workspace(const tn_op_query *query, uint32_t context, uint32_t w
     case TN_OP_MOE_LINEAR:
     case TN_OP_HEAD_LINEAR: return tn_groups_workspace(query);
     case TN_OP_NORM: return tn_norm_workspace(query);
+    case TN_OP_KV_WRITE: return tn_kv_write_workspace(query);
     case TN_OP_ATTENTION: return tn_attention_workspace(query, context, workers);
     default: return 0;
   }

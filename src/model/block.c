@@ -63,7 +63,9 @@ static tn_ref layer_kv(tn_build *build, uint32_t layer, const tn_attention_block
   snprintf(name, sizeof name, "kv.%u", layer);
   for (tn_ref i = 0; i < graph->value_count; i++)
     if (graph->values[i].kind == TN_VALUE_STATE && !strcmp(graph->values[i].name, name)) return i;
-  return tn_graph_kv(graph, name, tn_graph_group_of(graph, a->window), a->kv_heads, a->key_dim, a->value_dim);
+  tn_ref kv = tn_graph_kv(graph, name, tn_graph_group_of(graph, a->window), a->kv_heads, a->key_dim, a->value_dim);
+  if (kv != TN_NO_VALUE && a->low_rank && graph->kv_dtype == TN_I8) graph->values[kv].dtype = TN_F16;
+  return kv;
 }
 
 static tn_ref turned(tn_build *build, tn_ref x, const tn_attention_block *a) {

@@ -109,8 +109,9 @@ typedef struct tn_attention_block {
   uint32_t heads, kv_heads, key_dim, value_dim;
   uint32_t window; /* 0: full */
   float scale, softcap;
-  tn_ref rope;  /* table, or none */
-  tn_ref sinks; /* [heads], or none */
+  tn_ref rope;   /* table, or none */
+  tn_ref sinks;  /* [heads], or none */
+  bool low_rank; /* keys and values are a latent that all heads unfold: f16 where KV is asked for in int8 */
 } tn_attention_block;
 /* What the hyper-parameters say of the layer's. */
 tn_attention_block tn_block_attention_of(const tn_build *build, uint32_t layer);

@@ -267,8 +267,8 @@ static bool tn_shape_kv_columns(rule_call *call) {
   if (!is_rows(v) || v->dims[0] != rows || v->dims[1] != (int64_t)a->kv_heads * a->value_dim)
     return refuse(call, "v must be f32 [rows, kv heads * value dim]");
   if (call->query->output_count != 2 || !are_columns(keys, a->kv_heads, rows, a->key_dim) ||
-      !are_columns(values, a->kv_heads, rows, a->value_dim) || keys->dtype != values->dtype)
-    return refuse(call, "outputs must be [kv heads, rows * dim] of one type");
+      !are_columns(values, a->kv_heads, rows, a->value_dim) || keys->dtype != values->dtype || keys->dtype == TN_I8)
+    return refuse(call, "outputs must be [kv heads, rows * dim] of one type, not int8");
   if (a->rotary % 2 || a->rotary > a->key_dim || a->pairing > TN_ROPE_ADJACENT)
     return refuse(call, "rotary must be even and at most the key's size");
   if ((a->rotary > 0) != (call->in[2].present != 0)) return refuse(call, "a rope table goes with rotary > 0");
@@ -289,6 +289,7 @@ static bool tn_shape_attention_masked(rule_call *call) {
       !are_columns(&call->in[1], a->kv_heads, rows, a->key_dim) ||
       !are_columns(&call->in[2], a->kv_heads, rows, a->value_dim))
     return refuse(call, "keys and values must be [kv heads, rows * dim] in the state's type");
+  if (state->dtype == TN_I8) return refuse(call, "int8 KV is there in pages only");
   if (!has_heads(state, a->kv_heads, a->key_dim, a->value_dim) || state->dims[3] <= 0)
     return refuse(call, "the state does not have these heads");
   if (!is_rows(mask) || mask->dims[0] != rows || mask->dims[1] != (int64_t)state->dims[3] + rows)

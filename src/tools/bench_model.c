@@ -377,7 +377,7 @@ int tn_bench_model(int argc, char **argv) {
       {"chunk", 0, TN_CLI_U32, &bench.runner.chunk, "N", "token rows of one prefill step (512)", 1, 65536},
       {"device", 0, TN_CLI_TEXT, &bench.runner.device, "D", "device (cpu)", 0, 0},
       {"kv", 0, TN_CLI_TEXT, &bench.runner.kv, "TYPE",
-       "KV memory in f16 (default), bf16 or f32 (default with float activations)", 0, 0},
+       "KV memory in f16 (default), bf16, f32 (default with float activations) or int8", 0, 0},
       {"activations", 0, TN_CLI_TEXT, &bench.runner.activations, "MODE", "auto or float", 0, 0},
       {"passes", 0, TN_CLI_TEXT, &bench.runner.passes, "LIST", "graph passes", 0, 0},
       {"packed", 0, TN_CLI_TEXT, &bench.runner.packed, "WHERE",

@@ -142,13 +142,102 @@ static void print_placement(const tn_runner *runner) {
   }
 }
 
-static void print_memory(const tn_runner_info *info, uint32_t sequences) {
+/* ---- KV, by group ---- */
+
+/* Layers of a group whose KV memory is alike. */
+typedef struct kv_kind {
+  const tn_graph_value *value; /* the state of the first */
+  uint32_t layers;             /* that have KV of their own */
+  uint32_t readers;            /* layers that attend to it, their own or not */
+} kv_kind;
+
+#define MAX_KV_KINDS 16
+
+static bool are_alike(const tn_graph_value *a, const tn_graph_value *b) {
+  return a->group == b->group && a->dtype == b->dtype && !memcmp(a->dims, b->dims, sizeof a->dims);
+}
+
+static kv_kind *kind_of(kv_kind *kinds, size_t count, const tn_graph_value *value) {
+  for (size_t i = 0; i < count; i++)
+    if (are_alike(kinds[i].value, value)) return kinds + i;
+  return NULL;
+}
+
+/* The kinds of KV in a graph, in the order of the layers; how many there are, at most MAX_KV_KINDS. */
+static size_t find_kv(const tn_graph *graph, kv_kind *kinds) {
+  size_t count = 0;
+  for (tn_ref i = 0; i < graph->value_count; i++) {
+    const tn_graph_value *value = graph->values + i;
+    if (value->kind != TN_VALUE_STATE || value->rank != 4) continue;
+    kv_kind *kind = kind_of(kinds, count, value);
+    if (!kind && count == MAX_KV_KINDS) continue;
+    if (!kind) *(kind = kinds + count++) = (kv_kind){.value = value};
+    kind->layers++;
+  }
+  for (size_t i = 0; i < graph->op_count; i++) {
+    const tn_graph_op *op = graph->ops + i;
+    bool masked = op->opcode == TN_OP_ATTENTION_MASKED;
+    if (op->opcode != TN_OP_ATTENTION && !masked) continue;
+    kv_kind *kind = kind_of(kinds, count, graph->values + op->inputs[masked ? 3 : 1]);
+    if (kind) kind->readers++;
+  }
+  return count;
+}
+
+static const char *type_of_kv(const tn_graph_value *value) {
+  return value->dtype == TN_I8 ? "int8" : tn_dtype_name(value->dtype);
+}
+
+/* What one position takes in one layer: the elements, and of int8 two scales a head. */
+static uint64_t position_bytes(const tn_graph_value *value) {
+  uint64_t heads = (uint64_t)value->dims[0], elements = heads * (uint64_t)(value->dims[1] + value->dims[2]);
+  return value->dtype == TN_I8 ? elements + heads * 2 * sizeof(float) : tn_row_bytes(value->dtype, elements);
+}
+
+static json_t *kv_json(const tn_runner *runner) {
+  const tn_graph *graph = tn_runner_graph(runner);
+  kv_kind kinds[MAX_KV_KINDS];
+  size_t count = find_kv(graph, kinds);
+  json_t *all = json_array();
+  for (size_t i = 0; i < count; i++) {
+    const tn_graph_value *value = kinds[i].value;
+    json_array_append_new(
+        all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:I, s:i}", "group", (int)value->group, "layers",
+                       (int)kinds[i].layers, "readers", (int)kinds[i].readers, "heads", (int)value->dims[0], "key",
+                       (int)value->dims[1], "value", (int)value->dims[2], "type", type_of_kv(value), "position",
+                       (json_int_t)(kinds[i].layers * position_bytes(value)), "window",
+                       (int)graph->groups[value->group].window));
+  }
+  return all;
+}
+
+static void print_kv(const tn_runner *runner) {
+  const tn_graph *graph = tn_runner_graph(runner);
+  kv_kind kinds[MAX_KV_KINDS];
+  size_t count = find_kv(graph, kinds);
+  for (size_t i = 0; i < count; i++) {
+    const tn_graph_value *value = kinds[i].value;
+    uint32_t window = graph->groups[value->group].window;
+    printf("    group %u: %u layer%s of %d head%s of %d + %d in %s, %llu bytes a position", value->group,
+           kinds[i].layers, kinds[i].layers == 1 ? "" : "s", value->dims[0], value->dims[0] == 1 ? "" : "s",
+           value->dims[1], value->dims[2], type_of_kv(value),
+           (unsigned long long)(kinds[i].layers * position_bytes(value)));
+    if (kinds[i].readers > kinds[i].layers) printf("; %u more layers read it", kinds[i].readers - kinds[i].layers);
+    if (window) printf("; window of %u, pages behind it are freed", window);
+    if (graph->kv_dtype != value->dtype) printf("; a low-rank latent isn't held in int8");
+    putchar('\n');
+  }
+}
+
+static void print_memory(const tn_runner *runner, uint32_t sequences) {
+  const tn_runner_info *info = tn_runner_describe(runner);
   uint64_t total = info->weight_bytes + info->kv_bytes + info->arena_bytes + FIXED_BYTES;
   printf("\nMemory on %s, %u threads, context %u, %u sequence%s, %u rows a step\n", info->device, info->threads,
          info->max_context, sequences, sequences == 1 ? "" : "s", info->max_rows);
   printf("  weights  %12llu bytes, as packed\n", (unsigned long long)info->weight_bytes);
   printf("  KV       %12llu bytes: %u pages of %u positions; taken as they fill\n", (unsigned long long)info->kv_bytes,
          info->pages, TN_PAGE_SLOTS);
+  print_kv(runner);
   printf("  arena    %12llu bytes\n", (unsigned long long)info->arena_bytes);
   printf("  fixed    %12llu bytes at most\n", (unsigned long long)FIXED_BYTES);
   printf("  total    %12llu bytes\n", (unsigned long long)total);
@@ -178,6 +267,7 @@ static int print_json(const inspect_tool *tool) {
                 (json_int_t)info->arena_bytes, "fixed", (json_int_t)FIXED_BYTES, "total",
                 (json_int_t)(info->weight_bytes + info->kv_bytes + info->arena_bytes + FIXED_BYTES));
   if (!all) return tn_cli_fail("the file holds text that is not UTF-8");
+  json_object_set_new(json_object_get(all, "memory"), "kv_groups", kv_json(tool->runner.runner));
   json_dumpf(all, stdout, JSON_INDENT(2));
   putchar('\n');
   json_decref(all);
@@ -220,7 +310,7 @@ static int print_all(inspect_tool *tool) {
   } else {
     print_file(tn_model_container(tool->runner.model));
     print_placement(tool->runner.runner);
-    print_memory(tn_runner_describe(tool->runner.runner), tool->sequences);
+    print_memory(tool->runner.runner, tool->sequences);
   }
   return tn_cli_finish_output();
 }

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -14,13 +15,13 @@
 
 #define TOKENS 75u
 
-static const char *const MODELS[] = {"llama",      "llama-gqa3",   "llama-rope3-tied", "gpt2",
-                                     "gemma4-ple", "gptoss-mxfp4", "qwen35",           "qwen3next"};
-static const char *const KV[] = {"f16", "f32", "bf16"};
+static const char *const MODELS[] = {"llama",        "llama-gqa3", "llama-rope3-tied", "gpt2",     "gemma4-ple",
+                                     "gptoss-mxfp4", "qwen35",     "qwen3next",        "deepseek3"};
+static const char *const KV[] = {"f16", "f32", "bf16", "int8"};
 
 static float *check_model(const char *name, const char *device, const char *kv) {
   char path[512];
-  snprintf(path, sizeof path, "%s/golden/%s/model.gguf", TEST_DATA, name);
+  snprintf(path, sizeof path, "%s/golden/%s%s", TEST_DATA, name, strcmp(name, "deepseek3") ? "/model.gguf" : "");
   tn_error error;
   tn_model *model;
   equal_ok(tn_model_open(path, &model, &error), &error);
@@ -60,20 +61,26 @@ static void holds_in_private_memory(void **state) {
 /* Private memory changes nothing but where it lies. */
 static void private_memory_is_the_reference(void **state) {
   (void)state;
-  float *open = check_model("llama", "reference", "f16");
-  float *hidden = check_model("llama", "reference,private-memory=1", "f16");
-  assert_memory_equal(open, hidden, TOKENS * 320 * sizeof(float));
-  free(open);
-  free(hidden);
+  static const char *const kv[] = {"f16", "int8"};
+  for (size_t k = 0; k < TN_COUNT(kv); k++) {
+    float *open = check_model("llama", "reference", kv[k]);
+    float *hidden = check_model("llama", "reference,private-memory=1", kv[k]);
+    assert_memory_equal(open, hidden, TOKENS * 320 * sizeof(float));
+    free(open);
+    free(hidden);
+  }
 }
 
 static void threads_change_nothing(void **state) {
   (void)state;
-  float *one = check_model("llama", "cpu,threads=1", "f16");
-  float *two = check_model("llama", "cpu,threads=2", "f16");
-  assert_memory_equal(one, two, TOKENS * 320 * sizeof(float));
-  free(one);
-  free(two);
+  static const char *const kv[] = {"f16", "int8"};
+  for (size_t k = 0; k < TN_COUNT(kv); k++) {
+    float *one = check_model("llama", "cpu,threads=1", kv[k]);
+    float *two = check_model("llama", "cpu,threads=2", kv[k]);
+    assert_memory_equal(one, two, TOKENS * 320 * sizeof(float));
+    free(one);
+    free(two);
+  }
 }
 
 int main(void) {

@@ -22,7 +22,8 @@ typedef struct answer {
   uint32_t count;
 } answer;
 
-static const char *const models[] = {"qwen35", "qwen3next", "gemma3", "gemma4-ple", "gemma4-moe", "gptoss-mxfp4"};
+static const char *const models[] = {"qwen35",     "qwen3next",    "gemma3",   "gemma4-ple",
+                                     "gemma4-moe", "gptoss-mxfp4", "deepseek3"};
 
 static tn_engine *start(const tn_model *model, const tn_engine_options *options) {
   tn_engine *engine;
@@ -81,16 +82,17 @@ static void run_together(const tn_model *model, const tn_engine_options *options
   tn_engine_destroy(engine);
 }
 
-static void check_model(const char *name) {
+static void check_model(const char *name, const char *kv) {
   char path[300];
   tn_model *model;
   tn_error error;
   answer alone[REQUESTS];
   tn_engine_info info = TN_ENGINE_INFO;
   tn_engine_options options = TN_ENGINE_OPTIONS;
-  print_message("%s\n", name);
-  snprintf(path, sizeof path, "%s/golden/%s/model.gguf", TEST_DATA, name);
+  print_message("%s, KV in %s\n", name, kv);
+  snprintf(path, sizeof path, "%s/golden/%s%s", TEST_DATA, name, strcmp(name, "deepseek3") ? "/model.gguf" : "");
   if (tn_model_open(path, &model, &error) != TN_OK) fail_msg("%s", error.message);
+  options.kv = kv;
   options.context = 128;
   options.max_sequences = 1;
   options.no_prefix_cache = 1;
@@ -112,7 +114,8 @@ static void check_model(const char *name) {
 
 static void neighbours_steps_and_turns_change_nothing(void **state) {
   (void)state;
-  for (size_t i = 0; i < TN_COUNT(models); i++) check_model(models[i]);
+  for (size_t i = 0; i < TN_COUNT(models); i++) check_model(models[i], "f16");
+  for (size_t i = 0; i < TN_COUNT(models); i += 2) check_model(models[i], "int8");
 }
 
 int main(void) {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -192,6 +193,17 @@ static void what_cannot_be_had_is_refused(void **state) {
   tn_model_close(model);
 }
 
+static void int8_is_refused(void **state) {
+  (void)state;
+  tn_error error;
+  tn_runner *runner;
+  tn_model *model = open_model(MODELS[0], "");
+  const tn_runner_options options = options_for(TOY, "int8");
+  assert_int_equal(tn_runner_create(model, &options, &runner, &error), TN_E_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "int8"));
+  tn_model_close(model);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(promotion_changes_no_bit),
@@ -200,6 +212,7 @@ int main(void) {
       cmocka_unit_test(chunks_and_neighbours_change_nothing),
       cmocka_unit_test(the_context_is_cut_to_the_longest_length),
       cmocka_unit_test(what_cannot_be_had_is_refused),
+      cmocka_unit_test(int8_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,10 @@ static void run_step(const fixture *f, const tn_kernel_set *set, tn_pool *pool, 
   if (set) {
     tn_op_query query = {.opcode = TN_OP_ATTENTION, .attributes = &attributes};
     uint64_t workspace = set->workspace(&query, MOST, tn_pool_parallel(pool)->workers);
-    assert_int_equal(run_fast(set, &call, pool, 0), TN_OK);
+    tn_op_query writing = {.opcode = TN_OP_KV_WRITE, .attributes = &write};
+    writing.inputs[2] = (tn_value_desc){.dtype = c->dtype, .dims = {(int32_t)c->kv_heads, (int32_t)c->key_dim}};
+    uint64_t write_workspace = set->workspace(&writing, MOST, tn_pool_parallel(pool)->workers);
+    assert_int_equal(run_fast(set, &call, pool, write_workspace), TN_OK);
     assert_int_equal(run_fast(set, &attend, pool, workspace), TN_OK);
   } else {
     assert_int_equal(run_reference(&call), TN_OK);
@@ -144,10 +147,9 @@ static void check_case(const attention_case *c) {
   assert_true(isfinite(want[count - 1]));
   const tn_kernel_set *sets[MAX_SETS];
   uint32_t set_count = fast_sets(sets);
-  uint64_t own = ((uint64_t)c->kv_heads * TN_PAGE_SLOTS * (c->key_dim + (c->value_dim + 15) / 16 * 16) *
-                      (c->dtype == TN_F32 ? 4 : 2) +
-                  63) /
-                 64 * 64;
+  uint64_t element = c->dtype == TN_F32 ? 4 : c->dtype == TN_I8 ? 1 : 2, scales = c->dtype == TN_I8 ? 8 : 0;
+  uint64_t slot = (c->key_dim + (c->value_dim + 15) / 16 * 16) * element + scales;
+  uint64_t own = (c->kv_heads * TN_PAGE_SLOTS * slot + 63) / 64 * 64;
   for (uint32_t s = 0; s < set_count; s++) {
     run_all(&f, sets[s], pools[0], own, c->length, 0, 1, first);
     double error = float_error(first, want, count);
@@ -167,8 +169,8 @@ static void check_case(const attention_case *c) {
 
 static void test_dtypes_and_heads(void **state) {
   (void)state;
-  static const uint32_t dtypes[] = {TN_F32, TN_F16, TN_BF16};
-  for (uint32_t i = 0; i < 3; i++) {
+  static const uint32_t dtypes[] = {TN_F32, TN_F16, TN_BF16, TN_I8};
+  for (uint32_t i = 0; i < 4; i++) {
     check_case(&(attention_case){
         .dtype = dtypes[i], .heads = 9, .kv_heads = 3, .key_dim = 64, .value_dim = 64, .rotary = 64, .length = 70});
     check_case(
@@ -196,6 +198,16 @@ static void test_attributes(void **state) {
                                .length = 90,
                                .softcap = 5,
                                .sinks = 1});
+  check_case(&(attention_case){.dtype = TN_I8,
+                               .heads = 5,
+                               .kv_heads = 5,
+                               .key_dim = 80,
+                               .value_dim = 20,
+                               .rotary = 40,
+                               .window = 33,
+                               .length = 90,
+                               .softcap = 5,
+                               .sinks = 1});
   check_case(&(attention_case){.dtype = TN_F32,
                                .heads = 4,
                                .kv_heads = 2,
@@ -216,6 +228,8 @@ static void test_long(void **state) {
       .dtype = TN_F16, .heads = 6, .kv_heads = 2, .key_dim = 64, .value_dim = 64, .rotary = 64, .length = 850});
   check_case(&(attention_case){
       .dtype = TN_F32, .heads = 2, .kv_heads = 2, .key_dim = 16, .value_dim = 16, .length = 800, .window = 300});
+  check_case(&(attention_case){
+      .dtype = TN_I8, .heads = 3, .kv_heads = 1, .key_dim = 20, .value_dim = 20, .rotary = 20, .length = 850});
 }
 
 static int make_pools(void **state) {

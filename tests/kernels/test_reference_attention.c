@@ -30,7 +30,8 @@ static void setup(timeline *line, uint32_t dtype) {
   tn_state_desc desc = {sizeof desc, dtype, KV_HEADS, KEY_DIM, VALUE_DIM, TN_PAGE_SLOTS};
   tn_state_layout layout;
   assert_int_equal(tn_plain_state_layout(&desc, &layout), TN_OK);
-  assert_int_equal(layout.page_bytes, KV_HEADS * 32 * (KEY_DIM + VALUE_DIM) * tn_row_bytes(dtype, 1));
+  uint64_t scales = dtype == TN_I8 ? KV_HEADS * 32 * 2 * sizeof(float) : 0;
+  assert_int_equal(layout.page_bytes, KV_HEADS * 32 * (KEY_DIM + VALUE_DIM) * tn_row_bytes(dtype, 1) + scales);
   line->pages = malloc(PAGES * layout.page_bytes);
   memset(line->pages, 0xff, PAGES * layout.page_bytes); /* NaN in every dtype */
   line->state = (tn_tensor){.data = line->pages,
@@ -69,7 +70,11 @@ static void run_step(timeline *line, uint32_t begin, uint32_t count, tn_attentio
   assert_int_equal(run_reference(&attend), TN_OK);
 }
 
-static double rounded(uint32_t dtype, float value) {
+/* Element d of a key or value as the pages hold it. */
+static double rounded(uint32_t dtype, const float *vector, int count, int d) {
+  float value = vector[d], most = 0;
+  for (int i = 0; i < count; i++) most = fmaxf(most, fabsf(vector[i]));
+  if (dtype == TN_I8) return nearbyint((double)(value * (127.0f / most))) * (double)(most / 127.0f);
   if (dtype == TN_F16) return (double)tn_f16_to_f32(tn_f32_to_f16(value));
   if (dtype == TN_BF16) return (double)tn_bf16_to_f32(tn_f32_to_bf16(value));
   return (double)value;
@@ -83,7 +88,7 @@ static void attend_in_double(const timeline *line, uint32_t dtype, const tn_atte
     double dot = 0;
     for (int d = 0; d < KEY_DIM; d++) {
       dot += (double)line->queries[(t * HEADS + head) * KEY_DIM + d] *
-             rounded(dtype, line->keys[(j * KV_HEADS + kv) * KEY_DIM + d]);
+             rounded(dtype, line->keys + (j * KV_HEADS + kv) * KEY_DIM, KEY_DIM, d);
     }
     double score = dot * (double)a->scale;
     if (a->softcap > 0) score = (double)a->softcap * tanh(score / (double)a->softcap);
@@ -94,16 +99,16 @@ static void attend_in_double(const timeline *line, uint32_t dtype, const tn_atte
   for (int d = 0; d < VALUE_DIM; d++) {
     y[d] = 0;
     for (uint32_t j = 0; j <= t; j++) {
-      y[d] += weight[j] / sum * rounded(dtype, line->values[(j * KV_HEADS + kv) * VALUE_DIM + d]);
+      y[d] += weight[j] / sum * rounded(dtype, line->values + (j * KV_HEADS + kv) * VALUE_DIM, VALUE_DIM, d);
     }
   }
 }
 
 static void attention_agrees_with_double(void **state) {
   (void)state;
-  const uint32_t dtypes[] = {TN_F32, TN_F16, TN_BF16}, windows[] = {0, 1, 20, 40};
+  const uint32_t dtypes[] = {TN_F32, TN_F16, TN_BF16, TN_I8}, windows[] = {0, 1, 20, 40};
   float sinks[HEADS] = {0.5f, -1, 3, 0, 2, -20};
-  for (int i = 0; i < 3; i++) {
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
     for (int variant = 0; variant < 16; variant++) {
       timeline *line = calloc(1, sizeof *line);
       setup(line, dtypes[i]);
@@ -123,11 +128,34 @@ static void attention_agrees_with_double(void **state) {
   }
 }
 
-/* However a prompt is cut in steps, every row comes out in the same bits. */
-static void chunks_change_nothing(void **state) {
+/* A key or a value of zeros, or of numbers too small for a scale, is zeros; what holds no number gives none. */
+static void int8_takes_what_it_is_given(void **state) {
   (void)state;
   timeline *line = calloc(1, sizeof *line);
-  setup(line, TN_F16);
+  setup(line, TN_I8);
+  tn_attention_attributes a = {sizeof a, 1, HEADS, KV_HEADS, KEY_DIM, VALUE_DIM, 0.6f, 0, 0};
+  float *values = line->values;
+  memset(values, 0, VALUE_DIM * sizeof *values);
+  for (int d = 0; d < VALUE_DIM; d++) values[KV_HEADS * VALUE_DIM + d] = 1e-38f;
+  run_step(line, 0, 2, &a, NULL, line->out);
+  for (int t = 0; t < 2; t++)
+    for (int d = 0; d < VALUE_DIM; d++) assert_true(line->out[t * HEADS * VALUE_DIM + d] == 0);
+  values[2 * KV_HEADS * VALUE_DIM] = INFINITY;
+  line->keys[3 * KV_HEADS * KEY_DIM + KEY_DIM] = NAN;
+  run_step(line, 2, 2, &a, NULL, line->out);
+  for (int head = 0; head < HEADS; head++) {
+    int first_kv_head = head < HEADS / KV_HEADS; /* the value of token 2; the key of token 3 is the other's */
+    assert_int_equal(isnan(line->out[head * VALUE_DIM + 1]) != 0, first_kv_head);
+    assert_true(isnan(line->out[(HEADS + head) * VALUE_DIM + 1]));
+  }
+  free(line->pages);
+  free(line);
+}
+
+/* However a prompt is cut in steps, every row comes out in the same bits. */
+static void chunks_of(uint32_t dtype) {
+  timeline *line = calloc(1, sizeof *line);
+  setup(line, dtype);
   tn_attention_attributes a = {sizeof a, 1, HEADS, KV_HEADS, KEY_DIM, VALUE_DIM, 0.6f, 0, 50};
   run_step(line, 0, LENGTH, &a, NULL, line->out);
   float *out = malloc(sizeof line->out);
@@ -143,6 +171,12 @@ static void chunks_change_nothing(void **state) {
   free(out);
   free(line->pages);
   free(line);
+}
+
+static void chunks_change_nothing(void **state) {
+  (void)state;
+  chunks_of(TN_F16);
+  chunks_of(TN_I8);
 }
 
 /* Two sequences side by side give what each gives alone; their pages are their own. */
@@ -247,9 +281,8 @@ static void kv_write_turns_keys(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(attention_agrees_with_double),
-      cmocka_unit_test(chunks_change_nothing),
-      cmocka_unit_test(sequences_stand_apart),
+      cmocka_unit_test(attention_agrees_with_double), cmocka_unit_test(int8_takes_what_it_is_given),
+      cmocka_unit_test(chunks_change_nothing),        cmocka_unit_test(sequences_stand_apart),
       cmocka_unit_test(kv_write_turns_keys),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-"""All logits of the default model as bytes, for every instruction set this machine has and two KV types: prefill in
+"""All logits of the default model as bytes, for every instruction set this machine has and three KV types: prefill in
 chunks of 1, 7, 32 and 512 rows, on one thread and on two, equals the whole in one step. TENON_TEST_MODEL names the model.
 Arguments: the tenon command, test data."""
 import hashlib
@@ -45,6 +45,8 @@ with tempfile.TemporaryDirectory() as temporary:
     for name in ("avx512vnni", "avxvnni", "avx2", "portable"):
         compare(name, 40, [(1, 2), (7, 1), (32, 1)], temporary, "f16")
         compare(name, 40, [(7, 2)], temporary, "f32")
+        compare(name, 40, [(1, 1), (7, 2)], temporary, "int8")
     compare("avx512vnni", 600, [(512, 1), (512, 2), (32, 2)], temporary, "f16")
+    compare("avx512vnni", 600, [(33, 1), (512, 2)], temporary, "int8")
 print("\n".join(failures + [f"{compared} comparisons, {len(failures)} failures"]))
 sys.exit(1 if failures or not compared else 0)

@@ -39,6 +39,7 @@ static void holds_by_kv_and_activations(void **state) {
   (void)state;
   free(check("cpu", "f32", "auto", true));
   free(check("cpu", "f16", "float", true));
+  free(check("cpu", "int8", "auto", true));
 }
 
 static void holds_with_one_thread_and_two(void **state) {

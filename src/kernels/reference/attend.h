@@ -17,6 +17,7 @@ typedef struct tn_tile {
   struct {
     const void *key, *value; /* what the indices count from */
     uint64_t key_at, value_at;
+    float key_scale, value_scale; /* of int8 KV, else 1 */
   } column[TN_PAGE_SLOTS];
   float weight[TN_PAGE_SLOTS];
   float max, sum;
@@ -39,7 +40,7 @@ static inline void tn_score_tile(const tn_attention_attributes *a, const float *
     float dot = 0.0f;
     for (uint32_t d = 0; d < a->key_dim; d++)
       dot += q[d] * tn_page_get(tile->dtype, tile->column[j].key, tile->column[j].key_at + d);
-    float score = dot * a->scale;
+    float score = dot * tile->column[j].key_scale * a->scale;
     if (a->softcap > 0.0f) score = a->softcap * tn_tanh(score / a->softcap);
     tile->weight[j] = score;
     if (score > tile->max) tile->max = score;
@@ -60,7 +61,8 @@ static inline void tn_attend_tile(const tn_attention_attributes *a, const float 
   for (uint32_t d = 0; d < a->value_dim; d++) {
     float partial = 0.0f;
     for (uint32_t j = 0; j < tile->count; j++)
-      partial += tile->weight[j] * tn_page_get(tile->dtype, tile->column[j].value, tile->column[j].value_at + d);
+      partial += tile->weight[j] * tile->column[j].value_scale *
+                 tn_page_get(tile->dtype, tile->column[j].value, tile->column[j].value_at + d);
     attended->y[d] = attended->y[d] * keep + partial * take;
   }
   attended->sum = attended->sum * keep + tile->sum * take;

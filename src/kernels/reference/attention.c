@@ -11,15 +11,18 @@ static void fill_tile(const tn_kernel_call *call, const tn_sequence *sequence, u
   const tn_attention_attributes *a = call->attributes;
   const tn_tensor *state = &call->inputs[1];
   uint32_t within;
-  const void *page = tn_page_of(state, call->batch, sequence, a->group, begin, &within);
+  void *page = tn_page_of(state, call->batch, sequence, a->group, begin, &within);
   uint32_t open = first > begin ? first - begin : 0;
   uint32_t end = last - begin < TN_PAGE_SLOTS ? last - begin + 1 : TN_PAGE_SLOTS;
   tile->dtype = state->dtype;
   tile->count = 0;
   for (uint32_t j = open; j < end; j++, tile->count++) {
-    tile->column[tile->count].key = tile->column[tile->count].value = page;
-    tile->column[tile->count].key_at = tn_key_index(state, kv_head, j);
-    tile->column[tile->count].value_at = tn_value_index(state, kv_head, j);
+    uint32_t i = tile->count;
+    tile->column[i].key = tile->column[i].value = page;
+    tile->column[i].key_at = tn_key_index(state, kv_head, j);
+    tile->column[i].value_at = tn_value_index(state, kv_head, j);
+    tile->column[i].key_scale = state->dtype == TN_I8 ? *tn_key_scale(state, page, kv_head, j) : 1.0f;
+    tile->column[i].value_scale = state->dtype == TN_I8 ? *tn_value_scale(state, page, kv_head, j) : 1.0f;
   }
 }
 

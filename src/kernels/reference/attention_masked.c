@@ -27,6 +27,7 @@ static void fill_tile(const tn_kernel_call *call, const float *mask, uint32_t kv
     tile->column[i].value = p < past ? state->data : tn_row_at(values, kv_head);
     tile->column[i].key_at = p < past ? tn_key_index(state, kv_head, p) : (uint64_t)row * a->key_dim;
     tile->column[i].value_at = p < past ? tn_value_index(state, kv_head, p) : (uint64_t)row * a->value_dim;
+    tile->column[i].key_scale = tile->column[i].value_scale = 1.0f;
     tile->count++;
   }
 }

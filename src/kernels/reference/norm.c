@@ -4,8 +4,6 @@
 #include "kernels/math.h"
 #include "kernels/reference/reference.h"
 
-#define Q8A_TINY 7.88860905e-31f /* 2^-100 */
-
 void tn_reference_quantise_block(const float *values, uint32_t count, void *row, uint32_t cols, uint32_t block) {
   tn_q8a_row y = tn_q8a_row_of(row, cols);
   int8_t *q = y.q + block * TN_Q8A_BLOCK;
@@ -16,7 +14,7 @@ void tn_reference_quantise_block(const float *values, uint32_t count, void *row,
     if (amax != amax) break;
   }
   int finite = amax < TN_INFINITY;
-  int zero = !finite || amax < Q8A_TINY;
+  int zero = !finite || amax < TN_INT8_TINY;
   float inverse = zero ? 0.0f : 127.0f / amax;
   int32_t sum = 0;
   for (uint32_t i = 0; i < TN_Q8A_BLOCK; i++) {

@@ -148,11 +148,14 @@ static tn_status recurrent_layout(const tn_state_desc *desc, tn_state_layout *la
 
 tn_status tn_plain_state_layout(const tn_state_desc *desc, tn_state_layout *layout) {
   if (desc->slots == 0) return recurrent_layout(desc, layout);
-  if (desc->dtype != TN_F32 && desc->dtype != TN_F16 && desc->dtype != TN_BF16) return TN_E_UNSUPPORTED;
+  int int8 = desc->dtype == TN_I8 && desc->slots == TN_PAGE_SLOTS;
+  if (desc->dtype != TN_F32 && desc->dtype != TN_F16 && desc->dtype != TN_BF16 && !int8) return TN_E_UNSUPPORTED;
   uint64_t values = (uint64_t)desc->key_dim + desc->value_dim;
   if (values == 0 || desc->kv_heads == 0) return TN_E_INVALID;
   if (__builtin_mul_overflow(values, (uint64_t)desc->kv_heads * desc->slots, &values)) return TN_E_INVALID;
   if (__builtin_mul_overflow(values, tn_row_bytes(desc->dtype, 1), &values)) return TN_E_INVALID;
+  uint64_t scales = int8 ? (uint64_t)desc->kv_heads * desc->slots * 2 * sizeof(float) : 0;
+  if (__builtin_add_overflow(values, scales, &values)) return TN_E_INVALID;
   layout->size = sizeof *layout;
   layout->id = TN_LAYOUT_PLAIN;
   layout->page_bytes = values;

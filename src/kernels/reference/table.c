@@ -33,8 +33,12 @@ static int is_matrix(const tn_value_desc *value) {
          tn_dtype_block_bytes((tn_dtype)value->dtype) > 0;
 }
 
-static int is_pages(const tn_value_desc *value) {
+/* Contiguous KV and its columns. */
+static int is_contiguous(const tn_value_desc *value) {
   return is(value, TN_F32) || is(value, TN_F16) || is(value, TN_BF16);
+}
+static int is_pages(const tn_value_desc *value) {
+  return is_contiguous(value) || is(value, TN_I8);
 }
 
 static int attributes_are_known(const tn_op_query *query) {
@@ -69,9 +73,10 @@ static int operands_are_known(const tn_op_query *query) {
     case TN_OP_KV_WRITE:
       return is(&in[0], TN_F32) && is(&in[1], TN_F32) && is_pages(&in[2]) && all_f32(in, 3, query->input_count);
     case TN_OP_ATTENTION: return is(&in[0], TN_F32) && is_pages(&in[1]) && is(&out[0], TN_F32);
-    case TN_OP_KV_COLUMNS: return all_f32(in, 0, query->input_count) && is_pages(&out[0]) && is_pages(&out[1]);
+    case TN_OP_KV_COLUMNS:
+      return all_f32(in, 0, query->input_count) && is_contiguous(&out[0]) && is_contiguous(&out[1]);
     case TN_OP_ATTENTION_MASKED:
-      return is(&in[0], TN_F32) && is_pages(&in[3]) && is(&in[4], TN_F32) && is(&out[0], TN_F32);
+      return is(&in[0], TN_F32) && is_contiguous(&in[3]) && is(&in[4], TN_F32) && is(&out[0], TN_F32);
     case TN_OP_MOE_ROUTE: return all_f32(in, 0, query->input_count) && is(&out[0], TN_F32) && is(&out[1], TN_I32);
     case TN_OP_MOE_LINEAR: return is(&in[0], TN_F32) && is_matrix(&in[1]) && is(&in[2], TN_I32) && is(&out[0], TN_F32);
     default: return all_f32(in, 0, query->input_count) && all_f32(out, 0, query->output_count);

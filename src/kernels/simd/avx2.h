@@ -170,6 +170,10 @@ static inline void vf_store_f16(uint16_t *p, vf x) {
   _mm_storeu_si128(to, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));
   _mm_storeu_si128(to + 1, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT));
 }
+static inline vf vf_load_i8(const int8_t *p) {
+  const __m128i bytes = _mm_loadu_si128((const __m128i *)p);
+  return vf_from_vi((vi){_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))});
+}
 static inline vf vf_load_bf16(const uint16_t *p) {
   const __m128i *from = (const __m128i *)p;
   vi wide = {_mm256_cvtepu16_epi32(_mm_loadu_si128(from)), _mm256_cvtepu16_epi32(_mm_loadu_si128(from + 1))};

@@ -248,6 +248,12 @@ static inline vf vf_load_bf16(const uint16_t *p) {
   return vf_bits(vi_shift_left(tn_load_u16(p), 16));
 }
 
+static inline vf vf_load_i8(const int8_t *p) {
+  int32_t whole[16];
+  for (int i = 0; i < 16; i++) whole[i] = p[i];
+  return vf_from_vi(vi_load(whole));
+}
+
 static inline uint16_t tn_round_f16(uint32_t bits) {
   uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));

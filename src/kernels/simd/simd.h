@@ -10,6 +10,7 @@
  *   vf_add vf_sub vf_mul vf_div vf_max vf_min vf_abs; of max and min the second where one is NaN
  *   vf_fma(a, b, c): a * b + c, rounded once where the target can, always the same way
  *   vf_load_f16 vf_load_bf16 vf_store_f16 vf_store_bf16: 16 halves; stores round to nearest even, and keep NaN
+ *   vf_load_i8: 16 signed bytes
  *   vf_sum: of all lanes, in a fixed order
  * Integers
  *   vi_set1 vi_zero vi_load vi_store vi_add vi_sub vi_max vi_and vi_xor

@@ -136,6 +136,7 @@ static tn_ref attention_part(tn_build *build, tn_ref x, uint32_t layer) {
   a.kv_heads = 1;
   a.key_dim = own->turned + own->rank;
   a.value_dim = own->rank;
+  a.low_rank = true;
   tn_ref q = tn_head_linear(graph, queries(build, x, layer), head_matrices(build, true, layer), own->turned);
   tn_ref kv = tn_block_linear(build, x, own->rank + own->turned, "attn_kv_a_mqa", layer);
   tn_ref c = inner_norm(build, tn_slice(graph, kv, 0, own->rank), own->rank, "attn_kv_a_norm", layer);

@@ -286,7 +286,6 @@ static char *messages_text(const json_t *messages) {
 
 static bool read_messages(tn_reading *reading, const json_t *body) {
   const json_t *messages = tn_field(body, "messages"), *extra = tn_field(body, "chat_template_kwargs");
-  if (!messages) return refuse(reading, "messages", TN_E_INVALID, "messages is missing");
   for (size_t i = 0; i < json_array_size(messages); i++)
     if (!check_message(reading, json_array_get(messages, i), i)) return false;
   reading->messages = messages_text(messages);

@@ -61,7 +61,6 @@ enum MHD_Result tn_endpoint_detokenize(tn_exchange *exchange, const json_t *body
   size_t count = json_array_size(tokens), bytes;
   tn_error error;
   char *text;
-  if (!tokens) return tn_http_error(exchange, 400, "tokens", NULL, "tokens is missing");
   int32_t *ids = tn_calloc(count + 1, sizeof *ids);
   if (!ids) return tn_http_error(exchange, 503, NULL, NULL, "no memory for the request");
   for (size_t i = 0; i < count; i++) {

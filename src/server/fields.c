@@ -1,34 +1,34 @@
 #include "server/fields.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/memory.h"
-#include "server/server.h"
 
 #define BOTH (TN_ON_CHAT | TN_ON_COMPLETIONS)
 #define ANSWERS (BOTH | TN_ON_MESSAGES | TN_ON_RESPONSES)
 #define PROMPT (TN_ON_MESSAGES | TN_ON_COUNT)
 
-typedef enum field_type { BOOLEAN, INTEGER, NUMBER, TEXT, OBJECT, ARRAY, TEXT_OR_ARRAY, ANY } field_type;
-typedef enum treatment { HONOURED, ACCEPTED, REFUSED } treatment;
-
-typedef struct field {
-  unsigned endpoints;
-  const char *name;
-  field_type type;
-  double minimum, maximum; /* of a number; of a text or array its length; both 0: any */
-  treatment treatment;
-  const char *meaning;
-} field;
+/* Short names for the table. */
+#define BOOLEAN TN_FIELD_BOOLEAN
+#define INTEGER TN_FIELD_INTEGER
+#define NUMBER TN_FIELD_NUMBER
+#define TEXT TN_FIELD_TEXT
+#define OBJECT TN_FIELD_OBJECT
+#define ARRAY TN_FIELD_ARRAY
+#define TEXT_OR_ARRAY TN_FIELD_TEXT_OR_ARRAY
+#define ANY TN_FIELD_ANY
+#define NEEDED TN_NEEDED
+#define HONOURED TN_HONOURED
+#define ACCEPTED TN_ACCEPTED
+#define REFUSED TN_REFUSED
 
 /* ACCEPTED: without effect on the answer, because known clients send it. */
-static const field fields[] = {
+static const tn_field_row fields[] = {
     {BOTH, "model", TEXT, 0, 0, ACCEPTED, "any name; the answer tells the model that is served"},
-    {TN_ON_CHAT, "messages", ARRAY, 1, 1e6, HONOURED, "the conversation, rendered by the model's chat template"},
+    {TN_ON_CHAT, "messages", ARRAY, 1, 1e6, NEEDED, "the conversation, rendered by the model's chat template"},
     {TN_ON_CHAT, "chat_template_kwargs", OBJECT, 0, 0, HONOURED, "further variables of the chat template"},
-    {TN_ON_COMPLETIONS, "prompt", TEXT_OR_ARRAY, 0, 0, HONOURED,
+    {TN_ON_COMPLETIONS, "prompt", TEXT_OR_ARRAY, 0, 0, NEEDED,
      "text, list of texts, list of token ids, or list of such lists"},
     {TN_ON_COMPLETIONS, "echo", BOOLEAN, 0, 0, HONOURED,
      "the prompt before the answer; with logprobs, those of its tokens too"},
@@ -80,7 +80,7 @@ static const field fields[] = {
     {TN_ON_COMPLETIONS, "suffix", TEXT, 0, 0, REFUSED, ""},
     {TN_ON_COMPLETIONS, "best_of", INTEGER, 0, 0, REFUSED, "use n"},
     {TN_ON_RESPONSES, "model", TEXT, 0, 0, ACCEPTED, "any name; the answer tells the model that is served"},
-    {TN_ON_RESPONSES, "input", TEXT_OR_ARRAY, 0, 0, HONOURED,
+    {TN_ON_RESPONSES, "input", TEXT_OR_ARRAY, 0, 0, NEEDED,
      "a text, or items: messages of text parts, reasoning, function_call, function_call_output"},
     {TN_ON_RESPONSES, "instructions", TEXT, 0, 0, HONOURED, "the system's message, in front of the input"},
     {TN_ON_RESPONSES, "chat_template_kwargs", OBJECT, 0, 0, HONOURED, "further variables of the chat template"},
@@ -116,7 +116,7 @@ static const field fields[] = {
     {TN_ON_RESPONSES, "conversation", ANY, 0, 0, REFUSED, "nothing is stored; give the whole conversation"},
     {TN_ON_RESPONSES, "prompt", OBJECT, 0, 0, REFUSED, "nothing is stored"},
     {PROMPT, "model", TEXT, 0, 0, ACCEPTED, "any name; the answer tells the model that is served"},
-    {PROMPT, "messages", ARRAY, 1, 1e6, HONOURED,
+    {PROMPT, "messages", ARRAY, 1, 1e6, NEEDED,
      "turns of user and assistant; texts, thinking, tool_use and tool_result blocks"},
     {PROMPT, "system", TEXT_OR_ARRAY, 0, 0, HONOURED, "a text or text blocks"},
     {PROMPT, "tools", ARRAY, 0, 1024, HONOURED, "the client's own tools: `name`, `description`, `input_schema`"},
@@ -128,8 +128,8 @@ static const field fields[] = {
     {PROMPT, "output_config", OBJECT, 0, 0, HONOURED, "`format`: a JSON schema that is enforced"},
     {PROMPT, "cache_control", OBJECT, 0, 0, ACCEPTED, "known prefixes are always found again"},
     {PROMPT, "chat_template_kwargs", OBJECT, 0, 0, HONOURED, "further variables of the chat template"},
-    {TN_ON_MESSAGES, "max_tokens", INTEGER, 0, 1 << 28, HONOURED,
-     "tokens of the answer at most, must be given; 0: the prompt is only computed and kept in the cache"},
+    {TN_ON_MESSAGES, "max_tokens", INTEGER, 0, 1 << 28, NEEDED,
+     "tokens of the answer at most; 0: the prompt is only computed and kept in the cache"},
     {TN_ON_MESSAGES, "stream", BOOLEAN, 0, 0, HONOURED, "the answer as server-sent events"},
     {TN_ON_MESSAGES, "stop_sequences", ARRAY, 0, 16, HONOURED, "texts that end the answer and are not shown"},
     {TN_ON_MESSAGES, "temperature", NUMBER, 0, 100, HONOURED, "absent: 1; 0 takes the likeliest token"},
@@ -147,30 +147,37 @@ static const field fields[] = {
     {TN_ON_TOKENIZE, "add_special", BOOLEAN, 0, 0, HONOURED, "what the model wants in front and behind; absent: false"},
     {TN_ON_TOKENIZE, "parse_special", BOOLEAN, 0, 0, HONOURED,
      "special tokens in the text are recognised; absent: false"},
-    {TN_ON_DETOKENIZE, "tokens", ARRAY, 0, 0, HONOURED, "token ids"},
+    {TN_ON_DETOKENIZE, "tokens", ARRAY, 0, 0, NEEDED, "token ids"},
     {TN_ON_DETOKENIZE, "model", TEXT, 0, 0, ACCEPTED, ""},
 };
 
-static const char *const type_names[] = {"boolean", "integer", "number",        "text",
-                                         "object",  "array",   "text or array", "anything"};
-static const char *const treatment_names[] = {"honoured", "accepted", "refused"};
+const tn_field_row *tn_fields(size_t *count) {
+  *count = TN_COUNT(fields);
+  return fields;
+}
 
-static const field *find(const char *name, unsigned endpoint) {
+const char *tn_field_type_name(tn_field_type type) {
+  static const char *const names[] = {"boolean", "integer", "number",        "text",
+                                      "object",  "array",   "text or array", "anything"};
+  return names[type];
+}
+
+static const tn_field_row *find(const char *name, unsigned endpoint) {
   for (size_t i = 0; i < TN_COUNT(fields); i++)
     if ((fields[i].endpoints & endpoint) && !strcmp(fields[i].name, name)) return fields + i;
   return NULL;
 }
 
-static bool has_type(const json_t *value, field_type type) {
+static bool has_type(const json_t *value, tn_field_type type) {
   switch (type) {
-    case BOOLEAN: return json_is_boolean(value);
-    case INTEGER: return json_is_integer(value);
-    case NUMBER: return json_is_number(value) && isfinite(json_number_value(value));
-    case TEXT: return json_is_string(value);
-    case OBJECT: return json_is_object(value);
-    case ARRAY: return json_is_array(value);
-    case TEXT_OR_ARRAY: return json_is_string(value) || json_is_array(value);
-    case ANY: return true;
+    case TN_FIELD_BOOLEAN: return json_is_boolean(value);
+    case TN_FIELD_INTEGER: return json_is_integer(value);
+    case TN_FIELD_NUMBER: return json_is_number(value) && isfinite(json_number_value(value));
+    case TN_FIELD_TEXT: return json_is_string(value);
+    case TN_FIELD_OBJECT: return json_is_object(value);
+    case TN_FIELD_ARRAY: return json_is_array(value);
+    case TN_FIELD_TEXT_OR_ARRAY: return json_is_string(value) || json_is_array(value);
+    case TN_FIELD_ANY: return true;
   }
   return false;
 }
@@ -182,16 +189,16 @@ static double measure(const json_t *value) {
   return json_number_value(value);
 }
 
-static tn_status check_value(const field *known, const json_t *value, tn_error *error) {
-  if (known->treatment == REFUSED)
+static tn_status check_value(const tn_field_row *known, const json_t *value, tn_error *error) {
+  if (known->treatment == TN_REFUSED)
     return tn_fail(error, TN_E_UNSUPPORTED, "%s is not supported%s%s", known->name, *known->meaning ? ": " : "",
                    known->meaning);
   if (!has_type(value, known->type))
-    return tn_fail(error, TN_E_INVALID, "%s: expected %s", known->name, type_names[known->type]);
+    return tn_fail(error, TN_E_INVALID, "%s: expected %s", known->name, tn_field_type_name(known->type));
   bool has_range = known->minimum != 0 || known->maximum != 0;
   double measured = measure(value);
   if (has_range && !(measured >= known->minimum && measured <= known->maximum)) {
-    const char *what = known->type == TEXT || known->type == ARRAY ? "length " : "";
+    const char *what = known->type == TN_FIELD_TEXT || known->type == TN_FIELD_ARRAY ? "length " : "";
     return tn_fail(error, TN_E_INVALID, "%s: %s%.10g given, expected from %.10g to %.10g", known->name, what, measured,
                    known->minimum, known->maximum);
   }
@@ -204,13 +211,19 @@ tn_status tn_fields_check(const json_t *body, unsigned endpoint, const char **pa
   *parameter = NULL;
   if (!json_is_object(body)) return tn_fail(error, TN_E_INVALID, "the body: expected a JSON object");
   json_object_foreach((json_t *)body, name, value) {
-    const field *known = find(name, endpoint);
+    const tn_field_row *known = find(name, endpoint);
     *parameter = name;
     if (!known) return tn_fail(error, TN_E_INVALID, "unknown field: %.100s", name);
     tn_status status = json_is_null(value) ? TN_OK : check_value(known, value, error);
     if (status != TN_OK) return status;
   }
   *parameter = NULL;
+  for (size_t i = 0; i < TN_COUNT(fields); i++) {
+    if (!(fields[i].endpoints & endpoint) || fields[i].treatment != TN_NEEDED || tn_field(body, fields[i].name))
+      continue;
+    *parameter = fields[i].name;
+    return tn_fail(error, TN_E_INVALID, "%s is missing", fields[i].name);
+  }
   return TN_OK;
 }
 
@@ -236,26 +249,4 @@ bool tn_field_boolean(const json_t *body, const char *name, bool otherwise) {
 
 const char *tn_field_text(const json_t *body, const char *name) {
   return json_string_value(tn_field(body, name));
-}
-
-void tn_server_print_fields(FILE *out) {
-  static const struct {
-    unsigned endpoint;
-    const char *path;
-  } endpoints[] = {{TN_ON_CHAT, "/v1/chat/completions"},       {TN_ON_COMPLETIONS, "/v1/completions"},
-                   {TN_ON_RESPONSES, "/v1/responses"},         {TN_ON_MESSAGES, "/v1/messages"},
-                   {TN_ON_COUNT, "/v1/messages/count_tokens"}, {TN_ON_TOKENIZE, "/tokenize"},
-                   {TN_ON_DETOKENIZE, "/detokenize"}};
-  for (size_t e = 0; e < TN_COUNT(endpoints); e++) {
-    fprintf(out, "%s### %s\n\n| field | type | range | | |\n|---|---|---|---|---|\n", e ? "\n" : "", endpoints[e].path);
-    for (size_t i = 0; i < TN_COUNT(fields); i++) {
-      const field *one = fields + i;
-      char range[64] = "";
-      if (!(one->endpoints & endpoints[e].endpoint)) continue;
-      if (one->minimum != 0 || one->maximum != 0)
-        snprintf(range, sizeof range, "%.10g to %.10g", one->minimum, one->maximum);
-      fprintf(out, "| `%s` | %s | %s | %s | %s |\n", one->name, type_names[one->type], range,
-              treatment_names[one->treatment], one->meaning);
-    }
-  }
 }

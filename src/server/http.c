@@ -10,26 +10,30 @@
 #include "server/generation.h"
 #include "server/internal.h"
 
-typedef struct tn_route {
-  const char *path, *method;
-  unsigned fields; /* TN_ON_... of its body; 0: it has none */
-  bool is_open;    /* needs no key */
-  enum MHD_Result (*answer)(tn_exchange *exchange, const json_t *body);
-} tn_route;
-
 static const tn_route routes[] = {
-    {"/", "GET", 0, true, tn_endpoint_page},
-    {"/health", "GET", 0, true, tn_endpoint_health},
-    {"/metrics", "GET", 0, false, tn_endpoint_metrics},
-    {"/v1/models", "GET", 0, false, tn_endpoint_models},
-    {"/v1/chat/completions", "POST", TN_ON_CHAT, false, tn_endpoint_chat},
-    {"/v1/completions", "POST", TN_ON_COMPLETIONS, false, tn_endpoint_completions},
-    {"/v1/responses", "POST", TN_ON_RESPONSES, false, tn_endpoint_responses},
-    {"/v1/messages", "POST", TN_ON_MESSAGES, false, tn_endpoint_messages},
-    {"/v1/messages/count_tokens", "POST", TN_ON_COUNT, false, tn_endpoint_count_tokens},
-    {"/tokenize", "POST", TN_ON_TOKENIZE, false, tn_endpoint_tokenize},
-    {"/detokenize", "POST", TN_ON_DETOKENIZE, false, tn_endpoint_detokenize},
+    {"/v1/chat/completions", "POST", TN_ON_CHAT, false, true,
+     "an answer to a conversation, whole or as server-sent events", tn_endpoint_chat},
+    {"/v1/completions", "POST", TN_ON_COMPLETIONS, false, true, "continues texts or token ids",
+     tn_endpoint_completions},
+    {"/v1/responses", "POST", TN_ON_RESPONSES, false, true,
+     "an answer to a conversation in the words of OpenAI's newer API; nothing is stored", tn_endpoint_responses},
+    {"/v1/messages", "POST", TN_ON_MESSAGES, false, true, "an answer to a conversation in the words of Anthropic's API",
+     tn_endpoint_messages},
+    {"/v1/messages/count_tokens", "POST", TN_ON_COUNT, false, false, "tokens of such a conversation",
+     tn_endpoint_count_tokens},
+    {"/v1/models", "GET", 0, false, false, "the model that is served", tn_endpoint_models},
+    {"/tokenize", "POST", TN_ON_TOKENIZE, false, false, "token ids of a text", tn_endpoint_tokenize},
+    {"/detokenize", "POST", TN_ON_DETOKENIZE, false, false, "the text of token ids", tn_endpoint_detokenize},
+    {"/health", "GET", 0, true, false, "200 `ok`; 503 `stopping`", tn_endpoint_health},
+    {"/metrics", "GET", 0, false, false, "counters and histograms in Prometheus' text form", tn_endpoint_metrics},
+    {"/openapi.json", "GET", 0, true, false, "this API's description", tn_endpoint_openapi},
+    {"/", "GET", 0, true, false, "a chat page, one file without outside resources", tn_endpoint_page},
 };
+
+const tn_route *tn_routes(size_t *count) {
+  *count = TN_COUNT(routes);
+  return routes;
+}
 
 /* ---- replies ---- */
 

@@ -49,6 +49,18 @@ struct tn_exchange {
 
 /* ---- http.c ---- */
 
+typedef struct tn_route {
+  const char *path, *method;
+  unsigned fields; /* TN_ON_... of its body; 0: it has none */
+  bool is_open;    /* needs no key */
+  bool streams;    /* its answer may be server-sent events */
+  const char *meaning;
+  enum MHD_Result (*answer)(tn_exchange *exchange, const json_t *body);
+} tn_route;
+
+/* All of them. */
+const tn_route *tn_routes(size_t *count);
+
 /* libmicrohttpd's callbacks; `server` is the tn_server. */
 enum MHD_Result tn_http_handle(void *server, struct MHD_Connection *connection, const char *url, const char *method,
                                const char *version, const char *data, size_t *bytes, void **exchange);
@@ -79,6 +91,7 @@ enum MHD_Result tn_endpoint_detokenize(tn_exchange *exchange, const json_t *body
 enum MHD_Result tn_endpoint_models(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_health(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_metrics(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_openapi(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_page(tn_exchange *exchange, const json_t *body);
 
 /* A JSON string of any bytes; what isn't UTF-8 becomes U+FFFD. */

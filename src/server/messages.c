@@ -106,7 +106,6 @@ static bool add_message(tn_conversion *to, const json_t *turn, size_t number) {
 static bool add_conversation(tn_conversion *to, const json_t *body) {
   const json_t *messages = tn_field(body, "messages"), *system = tn_field(body, "system");
   size_t count = json_array_size(messages);
-  if (!messages) return tn_conversion_refuse(to, "messages", TN_E_INVALID, "messages is missing");
   if (system) {
     json_t *message = tn_convert_message(to, "system");
     if (!message || !add_texts(to, message, system, "system")) return false;
@@ -204,8 +203,6 @@ static bool convert_prompt(tn_conversion *to, const json_t *body) {
 static bool convert(tn_conversion *to, const json_t *body) {
   static const char *const same[] = {"max_tokens", "min_tokens",  "ignore_eos", "seed",
                                      "stream",     "temperature", "top_p",      "top_k"};
-  if (!tn_field(body, "max_tokens"))
-    return tn_conversion_refuse(to, "max_tokens", TN_E_INVALID, "max_tokens is missing");
   return check_thread(to, body) && convert_prompt(to, body) && add_stops(to, body) &&
          tn_convert_copies(to, body, same, TN_COUNT(same));
 }

@@ -107,8 +107,8 @@ static bool add_input(tn_conversion *to, const json_t *body) {
   const json_t *input = tn_field(body, "input");
   const char *instructions = tn_field_text(body, "instructions");
   conversation at = {.to = to};
-  if (!input || (json_is_array(input) && !json_array_size(input)))
-    return tn_conversion_refuse(to, "input", TN_E_INVALID, "input is missing");
+  if (json_is_array(input) && !json_array_size(input))
+    return tn_conversion_refuse(to, "input", TN_E_INVALID, "input: the list is empty");
   if (instructions) {
     json_t *message = tn_convert_message(to, "system");
     if (!message || !tn_convert_text(to, message, "content", instructions)) return false;

@@ -253,6 +253,74 @@ class Api(unittest.TestCase):
         self.assertTrue(any("path=/v1/completions status=200" in line for line in self.server.log))
 
 
+BODIES = {CHAT: {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1},
+          TEXT: {"prompt": "ab", "max_tokens": 1},
+          "/v1/responses": {"input": "hi", "max_output_tokens": 1},
+          "/v1/messages": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1},
+          "/v1/messages/count_tokens": {"messages": [{"role": "user", "content": "hi"}]},
+          "/tokenize": {"content": "ab"}, "/detokenize": {"tokens": [5]}}
+WRONG = {"boolean": 3, "integer": 1.5, "number": "x", "string": 3, "object": "x", "array": 3}
+
+
+class OpenApi(unittest.TestCase):
+    """The description, and that the server holds to it, field by field."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(TENON, MODEL)
+        cls.paths = json.loads(cls.server.ask("GET", "/openapi.json")[2])["paths"]
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.stop() == 0
+
+    def schema(self, path):
+        return self.paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+
+    def refused(self, path, name, value):
+        status, answer = self.server.post(path, {**BODIES[path], name: value})
+        self.assertEqual(status, 400, (path, name, value, answer))
+        if not path.startswith("/v1/messages"):
+            self.assertEqual(answer["error"]["param"], name, (path, name, value, answer))
+
+    def test_paths(self):
+        self.assertEqual({path for path, methods in self.paths.items() if "post" in methods}, set(BODIES))
+        with open(os.path.join(ROOT, "docs", "server.md"), encoding="utf-8") as file:
+            document = file.read()
+        for path, methods in self.paths.items():
+            self.assertEqual(len(methods), 1)
+            for method in methods:
+                self.assertIn("`%s %s`" % (method.upper(), path), document)
+                if method == "get":
+                    self.assertEqual(self.server.ask("GET", path)[0], 200)
+
+    def test_bodies(self):
+        for path, body in BODIES.items():
+            self.assertEqual(self.server.post(path, body)[0], 200, path)
+            self.assertFalse(self.schema(path)["additionalProperties"])
+            self.refused(path, "colour", 1)
+            for name in self.schema(path)["required"]:
+                self.assertEqual(self.server.post(path, {**body, name: None})[0], 400)
+
+    def test_fields(self):
+        for path in BODIES:
+            for name, field in self.schema(path)["properties"].items():
+                types = field.get("type", [])
+                if types == ["null"]:
+                    self.refused(path, name, {})
+                elif types:
+                    self.refused(path, name, WRONG[types[0]])
+                if "null" in types and name not in BODIES[path]:
+                    self.assertEqual(self.server.post(path, {**BODIES[path], name: None})[0], 200, (path, name))
+                if "minimum" in field:
+                    self.refused(path, name, field["minimum"] - 1)
+                    self.refused(path, name, field["maximum"] + 1)
+                if field.get("minLength") or field.get("minItems"):
+                    self.refused(path, name, "" if "minLength" in field else [])
+                if "maxItems" in field and field["maxItems"] < 2000:
+                    self.refused(path, name, ["x"] * (field["maxItems"] + 1))
+
+
 class Keys(unittest.TestCase):
     def test_keys(self):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:

@@ -152,7 +152,7 @@ class Responses(unittest.TestCase):
 
     def test_refused(self):
         self.refused({}, "input", "missing")
-        self.refused(ask([]), "input", "missing")
+        self.refused(ask([]), "input", "empty")
         self.refused(ask([{"type": "item_reference", "id": "x"}]), "input", "element 0")
         self.refused(ask([{"role": "user", "content": [{"type": "input_image", "image_url": ""}]}]), "input", "text parts")
         self.refused(ask([{"type": "function_call", "name": "add"}]), "input", "call_id")

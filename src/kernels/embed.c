@@ -2,9 +2,12 @@
 #include "kernels/internal.h"
 #include "tensor/half.h"
 
-static float scale_at(const uint8_t *scales, tn_layout_shape shape, uint32_t index) {
-  return shape.scale_floats ? ((const float *)(const void *)scales)[index]
-                            : tn_f16_to_f32(((const uint16_t *)(const void *)scales)[index]);
+/* A lane's first or second scale of a block. */
+static float scale_at(const uint8_t *scales, tn_layout_shape shape, uint32_t which, uint32_t lane) {
+  const uint16_t *halves = (const uint16_t *)(const void *)scales;
+  uint32_t index = which * TN_PANEL_ROWS + lane;
+  if (shape.factors) return tn_f16_to_f32(halves[lane]) * (float)(int8_t)scales[2 * TN_PANEL_ROWS + index];
+  return shape.scale_floats ? ((const float *)(const void *)scales)[index] : tn_f16_to_f32(halves[index]);
 }
 
 /* One lane of a panel of a block layout: y[columns] = values * factor. */
@@ -12,13 +15,11 @@ static void take_blocks(const tn_matrix *table, const uint8_t *panel, uint32_t l
   const tn_layout_shape shape = tn_layout_shape_of(table->kind);
   for (uint32_t b = 0; b < table->columns / TN_BLOCK; b++, y += TN_BLOCK) {
     const uint8_t *quants = panel + tn_layout_quants_at(shape, b), *scales = panel + tn_layout_scales_at(shape, b);
-    float d = scale_at(scales, shape, lane), second = d, m = 0.0f;
-    if (shape.halves) second = scale_at(scales, shape, TN_PANEL_ROWS + lane);
-    if (shape.minimum) m = scale_at(scales, shape, TN_PANEL_ROWS + lane);
+    float d = scale_at(scales, shape, 0, lane), second = d, m = 0.0f;
+    if (shape.halves) second = scale_at(scales, shape, 1, lane);
+    if (shape.minimum) m = scale_at(scales, shape, 1, lane);
     for (uint32_t k = 0; k < TN_BLOCK; k++) {
-      uint32_t within = shape.nibbles ? k % 16 : k;
-      int q = quants[within / 4 * 64 + lane * 4 + within % 4];
-      if (shape.nibbles) q = k < 16 ? q & 15 : q >> 4;
+      int q = tn_layout_quant(shape, quants, lane, k);
       float value = (k < 16 ? d : second) * (float)(q - shape.offset);
       y[k] = (shape.minimum ? value + m : value) * factor;
     }

@@ -67,6 +67,29 @@ void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *s
 void tn_tile_floats(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows,
                     float *out);
 
+/* Vector v < 8 of a block's quants: 16 lanes of four bytes, columns 4v .. 4v + 3. */
+TN_INLINE vi tn_load_quants(const uint8_t *quants, const int bits, const int v) {
+  if (bits == 8) return vi_load(quants + v * 64);
+  vi both = vi_load(quants + v % 4 * 64);
+  vi low = vi_and(v < 4 ? both : vi_shift_right(both, 4), vi_set1(0x0f0f0f0f));
+  if (bits == 4) return low;
+  vi upper = vi_load(quants + 256 + v / 4 * 64);
+  switch (v % 4) {
+    case 0: upper = vi_shift_left(upper, 4); break;
+    case 1: upper = vi_shift_left(upper, 2); break;
+    case 3: upper = vi_shift_right(upper, 2); break;
+    default: break;
+  }
+  return vi_xor(low, vi_and(upper, vi_set1(0x30303030)));
+}
+
+/* A block's scale, or that of its first half (which = 0); its second half's, or its minimum (which = 1). */
+TN_INLINE vf tn_load_scale(const uint8_t *scales, const int floats, const int factors, const int which) {
+  const uint16_t *halves = (const uint16_t *)(const void *)scales;
+  if (factors) return vf_mul(vf_load_f16(halves), vf_load_i8((const int8_t *)scales + 32 + 16 * which));
+  return floats ? vf_load((const float *)(const void *)scales + 16 * which) : vf_load_f16(halves + 16 * which);
+}
+
 /* The values of one block of 32 columns of a panel of a block layout: values[32][16]. */
 void tn_widen_block(const tn_matrix *matrix, const uint8_t *panel, uint32_t block, float *values);
 

@@ -13,16 +13,21 @@
  *     | scales, 64 or 128 bytes | quants |
  *     | scales of b, 32 bytes | scales of b + 1 | quants of b | quants of b + 1 |     (the last one may be alone)
  *
- * A nibble block is 4 vectors of 64 bytes, a byte block 8. `q` is unsigned; the value is (q - offset) * d, or q * d +
- * m.
+ * A block of 4-bit quants is 4 vectors of 64 bytes, of 6-bit ones 6, of 8-bit ones 8. `q` is unsigned; the value is
+ * (q - offset) * d, or q * d + m.
  *
  *     nibbles, vector v < 4, lane l:  bits  0-3   k = 4v      bits  4-7   k = 16 + 4v
  *                                     bits  8-11  k = 4v + 1  bits 12-15  k = 16 + 4v + 1
  *                                     bits 16-19  k = 4v + 2  bits 20-23  k = 16 + 4v + 2
  *                                     bits 24-27  k = 4v + 3  bits 28-31  k = 16 + 4v + 3
+ *     sixes, vectors 0 .. 3:          as nibbles, the lower four bits
+ *            vector 4, lane l, byte j: bits 2i, 2i + 1: the upper two of k = 4i + j, i < 4
+ *            vector 5, lane l, byte j: bits 2i, 2i + 1: the upper two of k = 16 + 4i + j
  *     bytes, vector v < 8, lane l:    byte j      k = 4v + j
  *     scales of a block:              16 d, then 16 m where there are (f16 or f32);
- *                                     with halves: 16 d of k < 16, then 16 d of k >= 16
+ *                                     with halves: 16 d of k < 16, then 16 d of k >= 16;
+ *                                     with factors: 16 f16 d, 16 int8 for k < 16, 16 int8 for k >= 16, and a half's d
+ *                                     is the product, which a float holds exactly
  *
  * A gated matrix (2N rows: gate, then value) is stored in pairs of panels: 16 gate rows, then their 16 value rows. */
 #ifndef TENON_KERNELS_LAYOUT_H
@@ -47,11 +52,13 @@ typedef enum tn_layout_kind {
   TN_LAYOUT_BF16 = 4,
   TN_LAYOUT_NIBBLE_D16 = 5,   /* (q - 8) d: Q4_0 */
   TN_LAYOUT_NIBBLE_DM16 = 6,  /* q d + m: Q4_1 */
-  TN_LAYOUT_BYTE_D16 = 7,     /* (q - 128) d: Q8_0, Q5_0, IQ4_NL */
-  TN_LAYOUT_BYTE_DM16 = 8,    /* q d + m: Q5_1 */
+  TN_LAYOUT_BYTE_D16 = 7,     /* (q - 128) d: Q8_0, IQ4_NL */
   TN_LAYOUT_NIBBLE_DM32 = 9,  /* q d + m, scales f32: Q4_K */
-  TN_LAYOUT_BYTE_DM32 = 10,   /* q d + m, scales f32: Q5_K */
-  TN_LAYOUT_BYTE_HALVES = 11, /* (q - 128) d, f32 scales of 16 columns: Q6_K, Q3_K */
+  TN_LAYOUT_BYTE_HALVES = 11, /* (q - 128) d, f32 scales of 16 columns: IQ4_XS, MXFP4, MXFP6 */
+  TN_LAYOUT_SIX_D16 = 12,     /* (q - 16) d: Q5_0 */
+  TN_LAYOUT_SIX_DM16 = 13,    /* q d + m: Q5_1 */
+  TN_LAYOUT_SIX_DM32 = 14,    /* q d + m, scales f32: Q5_K */
+  TN_LAYOUT_SIX_FACTORS = 15, /* (q - 32) d, d a half times an int8, of 16 columns: Q6_K, Q3_K */
   TN_LAYOUT_KINDS
 } tn_layout_kind;
 #define TN_LAYOUT_GATED 0x100u /* added to the id: pairs of panels */
@@ -59,10 +66,11 @@ typedef enum tn_layout_kind {
 /* What makes the layouts differ. */
 typedef struct tn_layout_shape {
   uint8_t step_bytes;   /* float layouts: bytes of a value; 0: a block layout */
-  uint8_t nibbles;      /* quants are nibbles, else bytes */
+  uint8_t bits;         /* of a quant: 4, 6 or 8 */
   uint8_t scale_floats; /* scales are f32, else f16 */
   uint8_t minimum;      /* there is an m */
   uint8_t halves;       /* two scales a block */
+  uint8_t factors;      /* with halves: they are products of one f16 and two int8 */
   uint8_t offset;       /* taken from q */
 } tn_layout_shape;
 
@@ -71,22 +79,34 @@ static inline tn_layout_shape tn_layout_shape_of(uint32_t kind) {
     case TN_LAYOUT_F32: return (tn_layout_shape){.step_bytes = 4};
     case TN_LAYOUT_F16: return (tn_layout_shape){.step_bytes = 2};
     case TN_LAYOUT_BF16: return (tn_layout_shape){.step_bytes = 2};
-    case TN_LAYOUT_NIBBLE_D16: return (tn_layout_shape){.nibbles = 1, .offset = 8};
-    case TN_LAYOUT_NIBBLE_DM16: return (tn_layout_shape){.nibbles = 1, .minimum = 1};
-    case TN_LAYOUT_BYTE_D16: return (tn_layout_shape){.offset = 128};
-    case TN_LAYOUT_BYTE_DM16: return (tn_layout_shape){.minimum = 1};
-    case TN_LAYOUT_NIBBLE_DM32: return (tn_layout_shape){.nibbles = 1, .minimum = 1, .scale_floats = 1};
-    case TN_LAYOUT_BYTE_DM32: return (tn_layout_shape){.minimum = 1, .scale_floats = 1};
-    case TN_LAYOUT_BYTE_HALVES: return (tn_layout_shape){.halves = 1, .scale_floats = 1, .offset = 128};
+    case TN_LAYOUT_NIBBLE_D16: return (tn_layout_shape){.bits = 4, .offset = 8};
+    case TN_LAYOUT_NIBBLE_DM16: return (tn_layout_shape){.bits = 4, .minimum = 1};
+    case TN_LAYOUT_BYTE_D16: return (tn_layout_shape){.bits = 8, .offset = 128};
+    case TN_LAYOUT_NIBBLE_DM32: return (tn_layout_shape){.bits = 4, .minimum = 1, .scale_floats = 1};
+    case TN_LAYOUT_BYTE_HALVES: return (tn_layout_shape){.bits = 8, .halves = 1, .scale_floats = 1, .offset = 128};
+    case TN_LAYOUT_SIX_D16: return (tn_layout_shape){.bits = 6, .offset = 16};
+    case TN_LAYOUT_SIX_DM16: return (tn_layout_shape){.bits = 6, .minimum = 1};
+    case TN_LAYOUT_SIX_DM32: return (tn_layout_shape){.bits = 6, .minimum = 1, .scale_floats = 1};
+    case TN_LAYOUT_SIX_FACTORS: return (tn_layout_shape){.bits = 6, .halves = 1, .factors = 1, .offset = 32};
     default: return (tn_layout_shape){0};
   }
 }
 
 static inline uint32_t tn_layout_quant_bytes(tn_layout_shape shape) {
-  return shape.nibbles ? 256u : 512u;
+  return TN_PANEL_ROWS * TN_BLOCK * shape.bits / 8u;
 }
 static inline uint32_t tn_layout_scale_bytes(tn_layout_shape shape) {
+  if (shape.factors) return TN_PANEL_ROWS * 4u;
   return TN_PANEL_ROWS * (shape.scale_floats ? 4u : 2u) * (shape.minimum || shape.halves ? 2u : 1u);
+}
+
+/* Column `k` < 32 of lane `lane` in the quants of a block. */
+static inline int tn_layout_quant(tn_layout_shape shape, const uint8_t *quants, uint32_t lane, uint32_t k) {
+  if (shape.bits == 8) return quants[k / 4 * 64 + lane * 4 + k % 4];
+  uint32_t within = k % 16;
+  int byte = quants[within / 4 * 64 + lane * 4 + within % 4], low = k < 16 ? byte & 15 : byte >> 4;
+  if (shape.bits == 4) return low;
+  return low | (quants[256 + k / 16 * 64 + lane * 4 + k % 4] >> (within / 4 * 2) & 3) << 4;
 }
 
 /* Where the scales and the quants of block `block` begin in a panel. */

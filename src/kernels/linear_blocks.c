@@ -35,37 +35,24 @@ void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t r
   }
 }
 
-TN_INLINE vf load_scale(const uint8_t *scales, const int floats, const int which) {
-  return floats ? vf_load((const float *)(const void *)scales + 16 * which)
-                : vf_load_f16((const uint16_t *)(const void *)scales + 16 * which);
-}
-
 /* Asks for what lies PREFETCH bytes ahead, a block's worth a block: the system's own prefetchers stop at the end of
  * each page, and begin late. */
 #define PREFETCH 4096
-TN_INLINE void prefetch_block(const uint8_t *quants, const int nibbles) {
-  for (int i = 0; i < 5; i++) tn_prefetch(quants + PREFETCH + i * 64);
-  for (int i = 5; !nibbles && i < 9; i++) tn_prefetch(quants + PREFETCH + i * 64);
+TN_INLINE void prefetch_block(const uint8_t *quants, const int bytes) {
+  for (int i = 0; i < bytes; i += 64) tn_prefetch(quants + PREFETCH + i);
 }
 
-/* A format, as constants where it is used. */
+/* A format, as constants where it is used: what tn_layout_shape has. */
 typedef struct format {
-  int nibbles, scale_floats, minimum, halves, offset;
+  int bits, scale_floats, minimum, halves, factors, offset;
 } format;
 
-/* Vector v of a block's quants, as bytes that vd_add_* takes. */
-TN_INLINE vi load_quants(const uint8_t *quants, const int nibbles, const int v) {
-  if (!nibbles) return vi_load(quants + v * 64);
-  vi both = vi_load(quants + v % 4 * 64);
-  return vi_and(v < 4 ? both : vi_shift_right(both, 4), vi_set1(0x0f0f0f0f));
-}
-
-TN_INLINE vd add(vd acc, vi w, const int8_t *q, const int nibbles, const int v) {
-  return nibbles ? vd_add_nibbles(acc, w, q + 4 * v) : vd_add_bytes(acc, w, q + 4 * v);
+TN_INLINE vd add(vd acc, vi w, const int8_t *q, const int bits, const int v) {
+  return bits == 4 ? vd_add_nibbles(acc, w, q + 4 * v) : vd_add_bytes(acc, w, q + 4 * v);
 }
 
 TN_INLINE vf total(vd acc, const format f, int32_t start) {
-  return vf_from_vi(f.nibbles ? vd_end_nibbles(acc, f.offset ? start : 0) : vd_end_bytes(acc, f.offset ? start : 0));
+  return vf_from_vi(f.bits == 4 ? vd_end_nibbles(acc, f.offset ? start : 0) : vd_end_bytes(acc, f.offset ? start : 0));
 }
 
 /* Integer dot products of vectors [begin, end) of a block with every row, the total of row r in sums[r]. Either a row's
@@ -75,12 +62,12 @@ TN_INLINE void dot_block(const int rows, const format f, const int begin, const 
 #if TN_WEIGHTS_IN_REGISTERS
   vi w[8];
 #pragma GCC unroll 8
-  for (int v = begin; v < end; v++) w[v] = load_quants(quants, f.nibbles, v);
+  for (int v = begin; v < end; v++) w[v] = tn_load_quants(quants, f.bits, v);
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) {
     vd acc = vd_begin(f.offset ? start[r] : 0);
 #pragma GCC unroll 8
-    for (int v = begin; v < end; v++) acc = add(acc, w[v], (const int8_t *)slab + r * 32, f.nibbles, v);
+    for (int v = begin; v < end; v++) acc = add(acc, w[v], (const int8_t *)slab + r * 32, f.bits, v);
     sums[r] = total(acc, f, start[r]);
   }
 #else
@@ -89,9 +76,9 @@ TN_INLINE void dot_block(const int rows, const format f, const int begin, const 
   for (int r = 0; r < rows; r++) acc[r] = vd_begin(f.offset ? start[r] : 0);
 #pragma GCC unroll 8
   for (int v = begin; v < end; v++) {
-    const vi w = load_quants(quants, f.nibbles, v);
+    const vi w = tn_load_quants(quants, f.bits, v);
 #pragma GCC unroll 16
-    for (int r = 0; r < rows; r++) acc[r] = add(acc[r], w, (const int8_t *)slab + r * 32, f.nibbles, v);
+    for (int r = 0; r < rows; r++) acc[r] = add(acc[r], w, (const int8_t *)slab + r * 32, f.bits, v);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) sums[r] = total(acc[r], f, start[r]);
@@ -101,18 +88,19 @@ TN_INLINE void dot_block(const int rows, const format f, const int begin, const 
 /* The tile; all but the pointers are constants where it is used. */
 TN_INLINE void tile(const int rows, const format f, const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab,
                     float *out) {
-  const tn_layout_shape shape = {.nibbles = (uint8_t)f.nibbles,
+  const tn_layout_shape shape = {.bits = (uint8_t)f.bits,
                                  .scale_floats = (uint8_t)f.scale_floats,
                                  .minimum = (uint8_t)f.minimum,
-                                 .halves = (uint8_t)f.halves};
+                                 .halves = (uint8_t)f.halves,
+                                 .factors = (uint8_t)f.factors};
   vf acc[TN_TILE_ROWS], sums[TN_TILE_ROWS];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) acc[r] = vf_zero();
   for (uint32_t b = 0; b < matrix->columns / TN_BLOCK; b++) {
     const uint8_t *quants = panel + tn_layout_quants_at(shape, b), *scales = panel + tn_layout_scales_at(shape, b);
-    if (rows <= 8) prefetch_block(quants, f.nibbles);
-    const vf d = load_scale(scales, f.scale_floats, 0);
-    const vf second = f.minimum || f.halves ? load_scale(scales, f.scale_floats, 1) : vf_zero();
+    if (rows <= 8) prefetch_block(quants, (int)(tn_layout_quant_bytes(shape) + tn_layout_scale_bytes(shape)));
+    const vf d = tn_load_scale(scales, f.scale_floats, f.factors, 0);
+    const vf second = f.minimum || f.halves ? tn_load_scale(scales, f.scale_floats, f.factors, 1) : vf_zero();
     const float *scale = (const float *)(const void *)(slab + rows * 32);
     const int32_t *start = (const int32_t *)(const void *)(scale + rows);
     dot_block(rows, f, 0, f.halves ? 4 : 8, quants, slab, start, sums);
@@ -144,28 +132,32 @@ TN_INLINE void tile(const int rows, const format f, const tn_matrix *matrix, con
           TN_CASE(11, __VA_ARGS__) TN_CASE(12, __VA_ARGS__)
 /* clang-format on */
 
-/* One function a layout: nibbles, f32 scales, minimum, halves, offset. */
+/* One function a layout: bits, f32 scales, minimum, halves, factors, offset. */
 #define TN_TILE(name, ...)                                                                                          \
   static void name(const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, uint32_t rows, float *out) { \
     switch (rows) { TN_CASES(__VA_ARGS__) }                                                                         \
   }
-TN_TILE(tile_nibble_d16, 1, 0, 0, 0, 8)
-TN_TILE(tile_nibble_dm16, 1, 0, 1, 0, 0)
-TN_TILE(tile_byte_d16, 0, 0, 0, 0, 128)
-TN_TILE(tile_byte_dm16, 0, 0, 1, 0, 0)
-TN_TILE(tile_nibble_dm32, 1, 1, 1, 0, 0)
-TN_TILE(tile_byte_dm32, 0, 1, 1, 0, 0)
-TN_TILE(tile_byte_halves, 0, 1, 0, 1, 128)
+TN_TILE(tile_nibble_d16, 4, 0, 0, 0, 0, 8)
+TN_TILE(tile_nibble_dm16, 4, 0, 1, 0, 0, 0)
+TN_TILE(tile_byte_d16, 8, 0, 0, 0, 0, 128)
+TN_TILE(tile_nibble_dm32, 4, 1, 1, 0, 0, 0)
+TN_TILE(tile_byte_halves, 8, 1, 0, 1, 0, 128)
+TN_TILE(tile_six_d16, 6, 0, 0, 0, 0, 16)
+TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0)
+TN_TILE(tile_six_dm32, 6, 1, 1, 0, 0, 0)
+TN_TILE(tile_six_factors, 6, 0, 0, 1, 1, 32)
 
 void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *slab, uint32_t rows, float *out) {
   switch (matrix->kind) {
     case TN_LAYOUT_NIBBLE_D16: tile_nibble_d16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_NIBBLE_DM16: tile_nibble_dm16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_BYTE_D16: tile_byte_d16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_BYTE_DM16: tile_byte_dm16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_NIBBLE_DM32: tile_nibble_dm32(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_BYTE_DM32: tile_byte_dm32(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_BYTE_HALVES: tile_byte_halves(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_SIX_D16: tile_six_d16(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_SIX_DM16: tile_six_dm16(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_SIX_DM32: tile_six_dm32(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_SIX_FACTORS: tile_six_factors(matrix, panel, slab, rows, out); break;
     default: break;
   }
 }

@@ -19,32 +19,20 @@ void tn_slab_floats(float *slab, const uint8_t *x, uint64_t row_bytes, uint32_t 
   }
 }
 
-TN_INLINE vf widen(vi quants, const int shift, const unsigned mask, const int offset, vf d, vf m, const int minimum) {
-  vi q = vi_and(vi_shift_right(quants, (unsigned)shift), vi_set1((int32_t)mask));
-  vf value = vf_mul(vf_from_vi(vi_sub(q, vi_set1(offset))), d);
-  return minimum ? vf_add(value, m) : value;
-}
-
 void tn_widen_block(const tn_matrix *matrix, const uint8_t *panel, uint32_t block, float *values) {
   const tn_layout_shape shape = tn_layout_shape_of(matrix->kind);
   const uint8_t *quants = panel + tn_layout_quants_at(shape, block);
   const uint8_t *scales = panel + tn_layout_scales_at(shape, block);
-  const float *floats = (const float *)(const void *)scales;
-  const uint16_t *halves = (const uint16_t *)(const void *)scales;
-  vf d = shape.scale_floats ? vf_load(floats) : vf_load_f16(halves);
-  vf second = vf_zero();
-  if (shape.minimum || shape.halves) second = shape.scale_floats ? vf_load(floats + 16) : vf_load_f16(halves + 16);
-  for (int v = 0; v < (shape.nibbles ? 4 : 8); v++) {
-    vi q = vi_load(quants + v * 64);
-    vf scale = shape.halves && v >= 4 ? second : d;
-    for (int j = 0; j < 4; j++) {
-      float *to = values + (v * 4 + j) * 16;
-      if (shape.nibbles) {
-        vf_store(to, widen(q, 8 * j, 15, shape.offset, scale, second, shape.minimum));
-        vf_store(to + 16 * 16, widen(q, 8 * j + 4, 15, shape.offset, scale, second, shape.minimum));
-      } else {
-        vf_store(to, widen(q, 8 * j, 255, shape.offset, scale, second, shape.minimum));
-      }
+  const vf d = tn_load_scale(scales, shape.scale_floats, shape.factors, 0);
+  const bool two = shape.minimum || shape.halves;
+  const vf second = two ? tn_load_scale(scales, shape.scale_floats, shape.factors, 1) : vf_zero();
+#pragma GCC unroll 8
+  for (int v = 0; v < 8; v++) {
+    vi q = tn_load_quants(quants, shape.bits, v);
+    for (unsigned j = 0; j < 4; j++) {
+      vi number = vi_sub(vi_and(vi_shift_right(q, 8 * j), vi_set1(255)), vi_set1(shape.offset));
+      vf value = vf_mul(vf_from_vi(number), shape.halves && v >= 4 ? second : d);
+      vf_store(values + (v * 4 + (int)j) * 16, shape.minimum ? vf_add(value, second) : value);
     }
   }
 }

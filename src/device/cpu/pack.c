@@ -24,13 +24,13 @@ uint32_t tn_cpu_layout_kind(uint32_t dtype) {
     case TN_Q4_0: return TN_LAYOUT_NIBBLE_D16;
     case TN_Q4_1: return TN_LAYOUT_NIBBLE_DM16;
     case TN_Q8_0:
-    case TN_Q5_0:
     case TN_IQ4_NL: return TN_LAYOUT_BYTE_D16;
-    case TN_Q5_1: return TN_LAYOUT_BYTE_DM16;
+    case TN_Q5_0: return TN_LAYOUT_SIX_D16;
+    case TN_Q5_1: return TN_LAYOUT_SIX_DM16;
     case TN_Q4_K: return TN_LAYOUT_NIBBLE_DM32;
-    case TN_Q5_K: return TN_LAYOUT_BYTE_DM32;
+    case TN_Q5_K: return TN_LAYOUT_SIX_DM32;
     case TN_Q3_K:
-    case TN_Q6_K:
+    case TN_Q6_K: return TN_LAYOUT_SIX_FACTORS;
     case TN_IQ4_XS:
     case TN_MXFP4:
     case TN_MXFP6: return TN_LAYOUT_BYTE_HALVES;
@@ -185,9 +185,24 @@ static void pack_halves(const pack_job *job, const stored_row rows[TN_PANEL_ROWS
   }
 }
 
-/* One block of one lane: its quants, four bytes a vector, and its scales. */
+/* The quants of one block of one lane, four bytes a vector. */
+static void put_quants(const pack_job *job, const uint8_t q[TN_BLOCK], uint32_t lane, uint8_t *quants) {
+  if (job->shape.bits == 8) {
+    for (uint32_t v = 0; v < 8; v++) memcpy(quants + v * 64 + lane * 4, q + v * 4, 4);
+    return;
+  }
+  for (uint32_t k = 0; k < TN_BLOCK / 2; k++) {
+    uint8_t *to = quants + lane * 4 + k % 4;
+    to[k / 4 * 64] = (uint8_t)((q[k] & 15) | q[k + 16] << 4);
+    if (job->shape.bits == 4) continue;
+    to[256] = (uint8_t)(to[256] | q[k] >> 4 << k / 4 * 2);
+    to[320] = (uint8_t)(to[320] | q[k + 16] >> 4 << k / 4 * 2);
+  }
+}
+
+/* One block of one lane. */
 static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t lane, uint8_t *quants, uint8_t *scales) {
-  for (uint32_t v = 0; v < (job->shape.nibbles ? 4u : 8u); v++) memcpy(quants + v * 64 + lane * 4, block->q + v * 4, 4);
+  put_quants(job, block->q, lane, quants);
   if (job->shape.scale_floats) {
     memcpy(scales + lane * 4, &block->d, 4);
     if (job->shape.minimum) memcpy(scales + 64 + lane * 4, &block->m, 4);
@@ -195,6 +210,7 @@ static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t la
   } else {
     memcpy(scales + lane * 2, &block->d16, 2);
     if (job->shape.minimum) memcpy(scales + 32 + lane * 2, &block->m16, 2);
+    for (uint32_t i = 0; job->shape.factors && i < 2; i++) scales[32 + 16 * i + lane] = (uint8_t)block->factors[i];
   }
 }
 

@@ -7,6 +7,7 @@
 #include "tensor/half.h"
 
 #define BYTE_OFFSET 128
+#define SIX_OFFSET 32
 
 static const int8_t iq4_values[16] = {TN_IQ4_VALUES};
 
@@ -15,8 +16,12 @@ static inline int nibble32(const uint8_t *qs, int i) {
   return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
 }
 
-static void unpack_q5(const uint8_t *qs, uint32_t fifth, int offset, tn_unpacked *out) {
-  for (int i = 0; i < 32; i++) out->q[i] = (uint8_t)((nibble32(qs, i) | (int)(fifth >> i & 1) << 4) + offset);
+static void unpack_q4(const uint8_t *qs, tn_unpacked *out) {
+  for (int i = 0; i < 32; i++) out->q[i] = (uint8_t)nibble32(qs, i);
+}
+
+static void unpack_q5(const uint8_t *qs, uint32_t fifth, tn_unpacked *out) {
+  for (int i = 0; i < 32; i++) out->q[i] = (uint8_t)(nibble32(qs, i) | (int)(fifth >> i & 1) << 4);
 }
 
 static void unpack_iq4(const uint8_t *qs, tn_unpacked *out) {
@@ -58,46 +63,43 @@ static void group_scales(const uint8_t *scales, int g, int *s, int *m) {
 /* Group g of Q4_K (qh NULL) and Q5_K. */
 static void unpack_k45(const uint8_t *qs, const uint8_t *qh, const uint8_t *scales, uint16_t d, uint16_t m, int g,
                        tn_unpacked *out) {
-  uint8_t q[32];
   int s, o;
   for (int i = 0; i < 32; i++) {
     uint8_t byte = qs[g / 2 * 32 + i];
-    q[i] = g % 2 ? byte >> 4 : byte & 15;
-    if (qh) q[i] = (uint8_t)(q[i] | (qh[i] >> g & 1) << 4);
+    out->q[i] = g % 2 ? byte >> 4 : byte & 15;
+    if (qh) out->q[i] = (uint8_t)(out->q[i] | (qh[i] >> g & 1) << 4);
   }
-  if (qh) memcpy(out->q, q, 32);
-  for (int i = 0; !qh && i < 16; i++) out->q[i] = (uint8_t)(q[i] | q[i + 16] << 4);
   group_scales(scales, g, &s, &o);
   out->d = tn_f16_to_f32(d) * (float)s;
   out->m = -(tn_f16_to_f32(m) * (float)o);
 }
 
 static void unpack_q6_k(const tn_block_q6_k *b, int g, tn_unpacked *out) {
-  float d = tn_f16_to_f32(b->d);
   for (int i = 0; i < 32; i++) {
     int half = g / 4, in_half = g % 4 * 32 + i;
     uint8_t low = b->ql[64 * half + in_half % 64];
     int high = b->qh[32 * half + i] >> 2 * (g % 4) & 3;
-    int q = (in_half / 64 ? low >> 4 : low & 15) | high << 4;
-    out->q[i] = (uint8_t)(q - 32 + BYTE_OFFSET);
+    out->q[i] = (uint8_t)((in_half / 64 ? low >> 4 : low & 15) | high << 4);
   }
-  out->d = d * (float)b->scales[2 * g];
-  out->second = d * (float)b->scales[2 * g + 1];
+  out->d16 = b->d;
+  out->factors[0] = b->scales[2 * g];
+  out->factors[1] = b->scales[2 * g + 1];
 }
 
-static float q3_scale(const tn_block_q3_k *b, int group16) {
+static int8_t q3_scale(const tn_block_q3_k *b, int group16) {
   int low = b->scales[group16 % 8] >> 4 * (group16 / 8) & 15;
   int s = low | (b->scales[8 + group16 % 4] >> 2 * (group16 / 4) & 3) << 4;
-  return tn_f16_to_f32(b->d) * (float)(s - 32);
+  return (int8_t)(s - 32);
 }
 
 static void unpack_q3_k(const tn_block_q3_k *b, int g, tn_unpacked *out) {
   for (int i = 0; i < 32; i++) {
     int q = (b->qs[g / 4 * 32 + i] >> 2 * (g % 4) & 3) | (b->hmask[i] >> g & 1) << 2;
-    out->q[i] = (uint8_t)(q - 4 + BYTE_OFFSET);
+    out->q[i] = (uint8_t)(q - 4 + SIX_OFFSET);
   }
-  out->d = q3_scale(b, 2 * g);
-  out->second = q3_scale(b, 2 * g + 1);
+  out->d16 = b->d;
+  out->factors[0] = q3_scale(b, 2 * g);
+  out->factors[1] = q3_scale(b, 2 * g + 1);
 }
 
 static void unpack_iq4_xs(const tn_block_iq4_xs *b, int g, tn_unpacked *out) {
@@ -113,13 +115,13 @@ void tn_unpack_block(uint32_t dtype, const uint8_t *row, uint32_t block, tn_unpa
   switch (dtype) {
     case TN_Q4_0: {
       const tn_block_q4_0 *b = at;
-      memcpy(out->q, b->qs, 16);
+      unpack_q4(b->qs, out);
       out->d16 = b->d;
       break;
     }
     case TN_Q4_1: {
       const tn_block_q4_1 *b = at;
-      memcpy(out->q, b->qs, 16);
+      unpack_q4(b->qs, out);
       out->d16 = b->d;
       out->m16 = b->m;
       break;
@@ -132,13 +134,13 @@ void tn_unpack_block(uint32_t dtype, const uint8_t *row, uint32_t block, tn_unpa
     }
     case TN_Q5_0: {
       const tn_block_q5_0 *b = at;
-      unpack_q5(b->qs, b->qh, BYTE_OFFSET - 16, out);
+      unpack_q5(b->qs, b->qh, out);
       out->d16 = b->d;
       break;
     }
     case TN_Q5_1: {
       const tn_block_q5_1 *b = at;
-      unpack_q5(b->qs, b->qh, 0, out);
+      unpack_q5(b->qs, b->qh, out);
       out->d16 = b->d;
       out->m16 = b->m;
       break;

@@ -4,13 +4,13 @@
 
 #include <stdint.h>
 
-/* q: nibble layouts 16 bytes (low half column j, high half column j + 16), byte layouts 32; unsigned, the layout's
- * offset included. Scales as the layout of the dtype has them: d16, m16 the stored halves, or d, m floats, or d and
- * second floats for columns 0..15 and 16..31. */
+/* q: unsigned, the layout's offset included. Scales as the layout of the dtype has them: d16, m16 the stored halves, or
+ * d, m floats, or d and second floats for columns 0..15 and 16..31, or d16 and the factors of those columns. */
 typedef struct tn_unpacked {
   uint8_t q[32];
   uint16_t d16, m16;
   float d, m, second;
+  int8_t factors[2];
 } tn_unpacked;
 
 /* Columns 32 * block .. + 31 of the row of `dtype` at `row`; dtype is one whose layout is of blocks. */

@@ -10,6 +10,8 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include "base/error.h"
 #include "base/socket.h"
@@ -66,6 +68,41 @@ tn_status tn_socket_listen(const char *host, uint16_t port, int *descriptor, uin
   *descriptor = made;
   *bound = port_of(made);
   return TN_OK;
+}
+
+/* Whether a socket file is left over from somebody who is gone. */
+static bool is_left_over(const struct sockaddr_un *address) {
+  struct stat file;
+  int made = stat(address->sun_path, &file) == 0 && S_ISSOCK(file.st_mode) ? socket(AF_UNIX, SOCK_STREAM, 0) : -1;
+  if (made < 0) return false;
+  bool is_refused = connect(made, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+  close(made);
+  return is_refused;
+}
+
+tn_status tn_socket_listen_unix(const char *path, int *descriptor, tn_error *error) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  *descriptor = -1;
+  if (!*path || strlen(path) >= sizeof address.sun_path)
+    return tn_fail(error, TN_E_INVALID, "cannot listen on unix:%s: expected a path of 1 to %zu bytes", path,
+                   sizeof address.sun_path - 1);
+  strcpy(address.sun_path, path);
+  if (is_left_over(&address)) unlink(path);
+  int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool is_bound = made >= 0 && bind(made, (const struct sockaddr *)&address, sizeof address) == 0;
+  if (is_bound && listen(made, BACKLOG) == 0) {
+    *descriptor = made;
+    return TN_OK;
+  }
+  int cause = errno;
+  if (is_bound) unlink(path);
+  if (made >= 0) close(made);
+  return tn_fail(error, cause == EADDRINUSE ? TN_E_BUSY : TN_E_IO, "cannot listen on unix:%s: %s", path,
+                 strerror(cause));
+}
+
+void tn_socket_remove_unix(const char *path) {
+  unlink(path);
 }
 
 void tn_socket_close(int descriptor) {

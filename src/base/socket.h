@@ -15,6 +15,12 @@ bool tn_host_is_loopback(const char *host);
 tn_status tn_socket_listen(const char *host, uint16_t port, int *descriptor, uint16_t *bound, tn_error *error);
 void tn_socket_close(int descriptor);
 
+/* A listening unix socket at `path`. One that nobody listens on any more is replaced. TN_E_INVALID: a path that is too
+ * long; TN_E_BUSY: somebody listens there; TN_E_IO. */
+tn_status tn_socket_listen_unix(const char *path, int *descriptor, tn_error *error);
+/* Removes it, behind tn_socket_close. */
+void tn_socket_remove_unix(const char *path);
+
 /* Closes a listening socket that others still wait on: the port is free, new connections are refused, and the
  * descriptor stays valid, as one that is never ready. It is closed as before. */
 void tn_socket_stop_listening(int descriptor);

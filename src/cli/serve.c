@@ -15,9 +15,10 @@ typedef struct serve_command {
   tn_server_options server;
   tn_engine_options engine;
   uint32_t port;
-  const char *key, *key_file, *draft_k;
+  const char *key, *key_file, *listen, *certificate_file, *private_key_file, *draft_k;
   bool fields;
   char *key_text; /* of key_file */
+  char *certificate, *private_key;
   const char **keys;
   size_t key_count, key_capacity;
 } serve_command;
@@ -44,6 +45,26 @@ static tn_status read_keys(serve_command *serve, tn_error *error) {
   }
   serve->server.keys = serve->keys;
   serve->server.key_count = serve->key_count;
+  return status;
+}
+
+/* --listen, and the files of TLS. */
+static tn_status read_address(serve_command *serve, tn_error *error) {
+  size_t size;
+  tn_status status = TN_OK;
+  if (serve->listen) {
+    if (strncmp(serve->listen, "unix:", 5) != 0)
+      return tn_fail(error, TN_E_INVALID, "--listen: expected unix:PATH, got \"%s\"", serve->listen);
+    serve->server.unix_path = serve->listen + 5;
+  }
+  if (!serve->certificate_file != !serve->private_key_file)
+    return tn_fail(error, TN_E_INVALID, "--tls-cert and --tls-key are given together or not at all");
+  if (!serve->certificate_file) return TN_OK;
+  status = tn_file_read(serve->certificate_file, MAX_KEY_FILE_BYTES, &serve->certificate, &size, error);
+  if (status == TN_OK)
+    status = tn_file_read(serve->private_key_file, MAX_KEY_FILE_BYTES, &serve->private_key, &size, error);
+  serve->server.certificate = serve->certificate;
+  serve->server.private_key = serve->private_key;
   return status;
 }
 
@@ -76,6 +97,10 @@ int tn_command_serve(int argc, char **argv) {
   const tn_cli_option options[] = {
       {"host", 0, TN_CLI_TEXT, &server->host, "HOST", "address to listen on; default 127.0.0.1", 0, 0},
       {"port", 0, TN_CLI_U32, &serve.port, "N", "default 8080; 0 takes a free one", 0, 65535},
+      {"listen", 0, TN_CLI_TEXT, &serve.listen, "unix:PATH", "listen on a unix socket instead", 0, 0},
+      {"tls-cert", 0, TN_CLI_TEXT, &serve.certificate_file, "F", "TLS: the certificate (and its chain), PEM", 0, 0},
+      {"tls-key", 0, TN_CLI_TEXT, &serve.private_key_file, "F", "TLS: its private key, PEM", 0, 0},
+      {"cors", 0, TN_CLI_TEXT, &server->cors, "ORIGIN", "pages of this origin (* for all) may read answers", 0, 0},
       {"name", 0, TN_CLI_TEXT, &server->name, "NAME", "the model's id in answers; default: its own name", 0, 0},
       {"api-key", 0, TN_CLI_TEXT, &serve.key, "KEY", "requests must give this key", 0, 0},
       {"api-key-file", 0, TN_CLI_TEXT, &serve.key_file, "F", "or one of the keys in file F, one a line", 0, 0},
@@ -118,8 +143,11 @@ int tn_command_serve(int argc, char **argv) {
   tn_error error = {0};
   tn_status status = tn_cli_read_draft_k(serve.draft_k, &serve.engine.draft_k, &error);
   if (status == TN_OK) status = read_keys(&serve, &error);
+  if (status == TN_OK) status = read_address(&serve, &error);
   if (status == TN_OK) status = serve_model(&serve, path, &error);
   free(serve.keys);
   free(serve.key_text);
+  free(serve.certificate);
+  free(serve.private_key);
   return status == TN_OK ? 0 : tn_cli_fail(error.message);
 }

@@ -37,6 +37,15 @@ const tn_route *tn_routes(size_t *count) {
 
 /* ---- replies ---- */
 
+/* Lets pages of the allowed origin read the answer. */
+static void allow_origin(const tn_exchange *exchange, struct MHD_Response *response) {
+  const char *origin = exchange->server->options.cors;
+  if (!origin) return;
+  MHD_add_response_header(response, "Access-Control-Allow-Origin", origin);
+  MHD_add_response_header(response, "Access-Control-Expose-Headers", "x-request-id, request-id, Retry-After");
+  if (strcmp(origin, "*") != 0) MHD_add_response_header(response, "Vary", "Origin");
+}
+
 #define TN_REQUEST_ID_BYTES 48
 
 static const char *request_id(const tn_exchange *exchange, char *id) {
@@ -49,8 +58,9 @@ enum MHD_Result tn_http_queue(tn_exchange *exchange, unsigned status, struct MHD
   if (!response) return MHD_NO;
   MHD_add_response_header(response, exchange->speaks_anthropic ? "request-id" : "x-request-id",
                           request_id(exchange, id));
-  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+  if (type) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
   MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+  allow_origin(exchange, response);
   exchange->status = status;
   tn_metrics_reply(&exchange->server->metrics, status);
   enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
@@ -180,6 +190,21 @@ static enum MHD_Result wrong_method(tn_exchange *exchange, const char *allowed) 
   return tn_http_queue(exchange, 405, response, "application/json");
 }
 
+/* A browser asks what it may send from a page of another origin; without `cors` it gets no leave. */
+static enum MHD_Result preflight(tn_exchange *exchange, const tn_route *route) {
+  const char *headers =
+      MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Access-Control-Request-Headers");
+  struct MHD_Response *response = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+  if (!response) return MHD_NO;
+  MHD_add_response_header(response, "Allow", route->method);
+  if (exchange->server->options.cors) {
+    MHD_add_response_header(response, "Access-Control-Allow-Methods", route->method);
+    if (headers) MHD_add_response_header(response, "Access-Control-Allow-Headers", headers);
+    MHD_add_response_header(response, "Access-Control-Max-Age", "600");
+  }
+  return tn_http_queue(exchange, 204, response, NULL);
+}
+
 static enum MHD_Result answer_body(tn_exchange *exchange, const tn_route *route) {
   json_error_t fault;
   tn_error error;
@@ -213,6 +238,7 @@ static enum MHD_Result dispatch(tn_exchange *exchange) {
   if (exchange->is_too_large)
     return tn_http_error(exchange, 413, NULL, "body_too_large", "the body is larger than %" PRIu32 " MiB",
                          exchange->server->options.body_mib);
+  if (found && !strcmp(exchange->method, "OPTIONS")) return preflight(exchange, found);
   if (!(found && found->is_open) && !may_pass(exchange))
     return tn_http_error(exchange, 401, NULL, "invalid_api_key", "no known API key was given");
   if (!found) return tn_http_error(exchange, 404, NULL, "not_found", "there is no %.200s", exchange->path);

@@ -70,6 +70,7 @@ void tn_http_completed(void *server, struct MHD_Connection *connection, void **e
 /* Answer an exchange. A reply takes `json` over. An error's `parameter` and `code` may be NULL; the type follows from
  * the status. */
 enum MHD_Result tn_http_reply(tn_exchange *exchange, unsigned status, json_t *json);
+/* `type`: the content's; NULL: there is none. */
 enum MHD_Result tn_http_queue(tn_exchange *exchange, unsigned status, struct MHD_Response *response, const char *type);
 __attribute__((format(printf, 5, 6))) enum MHD_Result tn_http_error(tn_exchange *exchange, unsigned status,
                                                                     const char *parameter, const char *code,

@@ -15,23 +15,48 @@
 #define ABANDON_NS 500000000u         /* what closing the connections of clients that don't read may take */
 
 static tn_status check_address(const tn_server_options *options, tn_error *error) {
-  if (options->key_count || options->allow_public || tn_host_is_loopback(options->host)) return TN_OK;
+  if (options->key_count || options->allow_public || options->unix_path || tn_host_is_loopback(options->host))
+    return TN_OK;
   return tn_fail(error, TN_E_INVALID,
                  "%s can be reached from other machines: give --api-key or --api-key-file, or --allow-public to let "
                  "everyone in",
                  options->host);
 }
 
+static tn_status listen_on(const tn_server_options *options, int *listener, uint16_t *port, tn_error *error) {
+  *port = 0;
+  if (options->unix_path) return tn_socket_listen_unix(options->unix_path, listener, error);
+  return tn_socket_listen(options->host, options->port, listener, port, error);
+}
+
+static void tell_address(const tn_server_options *options, uint16_t port) {
+  bool is_v6 = strchr(options->host, ':') != NULL;
+  const char *scheme = options->certificate ? "https" : "http";
+  if (options->unix_path)
+    printf("listening on %s+unix:%s\n", scheme, options->unix_path);
+  else
+    printf("listening on %s://%s%s%s:%u\n", scheme, is_v6 ? "[" : "", options->host, is_v6 ? "]" : "", port);
+  fflush(stdout);
+}
+
 static struct MHD_Daemon *start_daemon(tn_server *server, int listener, tn_error *error) {
   const tn_server_options *options = &server->options;
-  struct MHD_Daemon *daemon =
-      MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, tn_http_handle, server,
-                       MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
-                       MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections, MHD_OPTION_CONNECTION_TIMEOUT,
-                       (unsigned)options->idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_BYTES,
-                       MHD_OPTION_NOTIFY_COMPLETED, tn_http_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
-                       tn_connections_notify, &server->connections, MHD_OPTION_END);
-  if (!daemon) tn_fail(error, TN_E_INTERNAL, "the HTTP library did not start");
+  const struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)options->certificate},
+                                       {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)options->private_key},
+                                       {MHD_OPTION_END, 0, NULL}};
+  const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (options->certificate ? MHD_USE_TLS : 0);
+  struct MHD_Daemon *daemon = MHD_start_daemon(
+      flags, 0, NULL, NULL, tn_http_handle, server, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_THREAD_POOL_SIZE,
+      (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections,
+      MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)options->idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_BYTES,
+      MHD_OPTION_NOTIFY_COMPLETED, tn_http_completed, server, MHD_OPTION_NOTIFY_CONNECTION, tn_connections_notify,
+      &server->connections, MHD_OPTION_ARRAY, options->certificate ? tls : none, MHD_OPTION_END);
+  if (!daemon && options->certificate)
+    tn_fail(error, TN_E_INVALID,
+            "the HTTP library did not start: the certificate and its key are no pair of PEM files");
+  else if (!daemon)
+    tn_fail(error, TN_E_INTERNAL, "the HTTP library did not start");
   return daemon;
 }
 
@@ -78,17 +103,17 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
   if (!server.lock || !tn_metrics_init(&server.metrics) || !tn_connections_init(&server.connections, patience_ns))
     status = tn_fail(error, TN_E_MEMORY, "no memory for the server");
   if (status == TN_OK) status = check_address(options, error);
-  if (status == TN_OK) status = tn_socket_listen(options->host, options->port, &listener, &port, error);
-  if (status == TN_OK && !(daemon = start_daemon(&server, listener, error))) status = TN_E_INTERNAL;
+  if (status == TN_OK) status = listen_on(options, &listener, &port, error);
+  bool is_listening = status == TN_OK;
+  if (status == TN_OK && !(daemon = start_daemon(&server, listener, error))) status = error->status;
   if (daemon) {
-    bool is_v6 = strchr(options->host, ':') != NULL;
-    printf("listening on http://%s%s%s:%u\n", is_v6 ? "[" : "", options->host, is_v6 ? "]" : "", port);
-    fflush(stdout);
+    tell_address(options, port);
     serve(&server, listener);
     MHD_stop_daemon(daemon); /* closes the listener */
     listener = -1;
   }
   if (listener >= 0) tn_socket_close(listener);
+  if (is_listening && options->unix_path) tn_socket_remove_unix(options->unix_path);
   tn_connections_finish(&server.connections);
   tn_metrics_finish(&server.metrics);
   tn_mutex_destroy(server.lock);

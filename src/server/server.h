@@ -7,9 +7,12 @@
 #include "tenon/tenon.h"
 
 typedef struct tn_server_options {
-  const char *host; /* name or address to listen on */
-  uint16_t port;    /* 0: a free one */
-  const char *name; /* the model's id in answers */
+  const char *host;                      /* name or address to listen on */
+  uint16_t port;                         /* 0: a free one */
+  const char *unix_path;                 /* listen on this unix socket instead; NULL: no */
+  const char *certificate, *private_key; /* PEM texts: TLS; NULL: none */
+  const char *cors;                      /* the origin whose pages may read answers, or "*"; NULL: none */
+  const char *name;                      /* the model's id in answers */
   const char *const *keys;
   size_t key_count;         /* 0: no key is asked for */
   bool allow_public;        /* listen on an address others can reach although no key is asked for */

@@ -76,6 +76,12 @@ class Curl(unittest.TestCase):
         curl("--max-time", "0.05", self.url(self.tiny, "/v1/completions"), "-d", body, status=28)
         self.assertTrue(until(lambda: self.tiny.metric("kv_pages_used") == 0))
 
+    def test_unix_socket(self):
+        path = self.folder.name + "/tenon.sock"
+        with Server(TENON, clients.tiny_model(DATA), "--listen", "unix:" + path):
+            answer = json.loads(curl("--unix-socket", path, "http://tenon/v1/completions", "-d", '{"prompt": "ab"}'))
+            self.assertEqual(answer["object"], "text_completion")
+
     def test_many_at_once(self):
         body = json.dumps({"prompt": "ab", "max_tokens": 20, "temperature": 0})
         each = [self.url(self.tiny, "/v1/completions"), "-d", body, "--next", "--silent"]

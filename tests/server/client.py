@@ -8,17 +8,20 @@ import time
 
 
 class Server:
-    """`tenon serve` on a free port; used in a with statement, at whose end it must stop with exit status 0."""
+    """`tenon serve` on a free port; used in a with statement, at whose end it must stop with exit status 0. `tls`: the
+    ssl.SSLContext to talk to it with."""
 
-    def __init__(self, tenon, model, *options):
+    def __init__(self, tenon, model, *options, tls=None):
+        self.tls = tls
         self.last_log = []
         self.log_file = tempfile.TemporaryFile()  # a pipe that is read too slowly would hold the server up
         self.process = subprocess.Popen([tenon, "serve", model, "--port", "0", "--threads", "1", *options],
                                         stdout=subprocess.PIPE, stderr=self.log_file, text=True)
         line = self.process.stdout.readline()
-        match = re.fullmatch(r"listening on http://127\.0\.0\.1:(\d+)\n", line)
+        scheme = "https" if tls else "http"
+        match = re.fullmatch(r"listening on %s(?:://127\.0\.0\.1:(\d+)|\+unix:(.*))\n" % scheme, line)
         assert match, (line, self.process.wait(), self.log)
-        self.port = int(match.group(1))
+        self.port = match.group(2) or int(match.group(1))  # or the path of a unix socket
 
     @property
     def log(self):
@@ -47,7 +50,7 @@ class Server:
             assert kind or status == 0, (status, self.log[-20:])
 
     def connect(self):
-        return Connection(self.port)
+        return Connection(self.port, tls=self.tls)
 
     def ask(self, method, path, body=None, headers=()):
         with self.connect() as connection:
@@ -73,12 +76,15 @@ def until(what, seconds=60):
 
 
 class Connection:
-    def __init__(self, port, receive_bytes=None):
-        self.socket = socket.socket()
+    def __init__(self, port, receive_bytes=None, tls=None):
+        is_unix = isinstance(port, str)
+        self.socket = socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET)
         if receive_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         self.socket.settimeout(30)
-        self.socket.connect(("127.0.0.1", port))
+        self.socket.connect(port if is_unix else ("127.0.0.1", port))
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.file = self.socket.makefile("rb")
 
     def __enter__(self):
@@ -123,7 +129,7 @@ class Connection:
     def ask(self, method, path, body=None, headers=()):
         self.send(method, path, body, headers)
         status, fields = self.head()
-        if method == "HEAD":
+        if method == "HEAD" or status == 204:
             return status, fields, b""
         if fields.get("transfer-encoding") == "chunked":
             return status, fields, b"".join(self.chunks())

@@ -13,11 +13,18 @@ enum MHD_Result tn_endpoint_models(tn_exchange *exchange, const json_t *body) {
                                  "owned_by", "tenon", "max_model_len", (json_int_t)server->engine_info.context));
 }
 
+#define DEGRADED_NS UINT64_C(30000000000) /* how long a failed step is told of */
+
 enum MHD_Result tn_endpoint_health(tn_exchange *exchange, const json_t *body) {
-  bool is_stopping = exchange->server->is_stopping;
+  tn_server *server = exchange->server;
   (void)body;
-  return tn_http_reply(exchange, is_stopping ? 503 : 200,
-                       json_pack("{s:s}", "status", is_stopping ? "stopping" : "ok"));
+  tn_mutex_lock(server->lock);
+  bool is_degraded = server->failed_ns && tn_clock_ns() - server->failed_ns < DEGRADED_NS;
+  json_int_t failed_steps = (json_int_t)server->failed_steps;
+  tn_mutex_unlock(server->lock);
+  if (server->is_stopping) return tn_http_reply(exchange, 503, json_pack("{s:s}", "status", "stopping"));
+  if (!is_degraded) return tn_http_reply(exchange, 200, json_pack("{s:s}", "status", "ok"));
+  return tn_http_reply(exchange, 200, json_pack("{s:s, s:I}", "status", "degraded", "failed_steps", failed_steps));
 }
 
 enum MHD_Result tn_endpoint_metrics(tn_exchange *exchange, const json_t *body) {

@@ -255,12 +255,19 @@ void tn_generation_describe(tn_generation *generation, char *out, size_t capacit
   tn_mutex_lock(generation->lock);
   const tn_choice *first = generation->choices;
   const tn_output *end = &first->end;
+  const char *cause = NULL;
   unsigned long long answered = 0;
-  for (size_t i = 0; i < generation->count; i++) answered += generation->choices[i].end.completion_tokens;
-  snprintf(out, capacity,
-           " choices=%zu prompt=%u cached=%u completion=%llu queue_ms=%.1f prefill_ms=%.1f decode_ms=%.1f stop=%s",
-           generation->count, end->prompt_tokens, end->cached_tokens, answered, (double)end->queue_ns / 1e6,
-           (double)end->prefill_ns / 1e6, (double)end->decode_ns / 1e6,
-           first->is_done ? reasons[end->finish < 5 ? end->finish : 4] : "cancelled");
+  for (size_t i = 0; i < generation->count; i++) {
+    const tn_choice *choice = generation->choices + i;
+    answered += choice->end.completion_tokens;
+    if (!cause && choice->is_done && choice->end.kind == TN_OUTPUT_ERROR) cause = choice->end.error.message;
+  }
+  snprintf(
+      out, capacity,
+      " choices=%zu prompt=%u cached=%u completion=%llu queue_ms=%.1f prefill_ms=%.1f decode_ms=%.1f stop=%s%s%s%s",
+      generation->count, end->prompt_tokens, end->cached_tokens, answered, (double)end->queue_ns / 1e6,
+      (double)end->prefill_ns / 1e6, (double)end->decode_ns / 1e6,
+      first->is_done ? reasons[end->finish < 5 ? end->finish : 4] : "cancelled", cause ? " cause=\"" : "",
+      cause ? cause : "", cause ? "\"" : "");
   tn_mutex_unlock(generation->lock);
 }

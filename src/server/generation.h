@@ -125,7 +125,7 @@ typedef enum tn_watch {
 /* Under server->lock. */
 void tn_generation_watch(tn_generation *generation, tn_watch watch);
 
-/* For the log: " prompt=... stop=..." */
+/* For the log: " prompt=... stop=...", and the cause of an error. */
 void tn_generation_describe(tn_generation *generation, char *out, size_t capacity);
 
 /* ---- completion.c ---- */

@@ -24,7 +24,9 @@ static const tn_route routes[] = {
     {"/v1/models", "GET", 0, false, false, "the model that is served", tn_endpoint_models},
     {"/tokenize", "POST", TN_ON_TOKENIZE, false, false, "token ids of a text", tn_endpoint_tokenize},
     {"/detokenize", "POST", TN_ON_DETOKENIZE, false, false, "the text of token ids", tn_endpoint_detokenize},
-    {"/health", "GET", 0, true, false, "200 `ok`; 503 `stopping`", tn_endpoint_health},
+    {"/health", "GET", 0, true, false,
+     "200 `ok`, or `degraded` when a step of the engine failed within the last 30 seconds; 503 `stopping`",
+     tn_endpoint_health},
     {"/metrics", "GET", 0, false, false, "counters and histograms in Prometheus' text form", tn_endpoint_metrics},
     {"/openapi.json", "GET", 0, true, false, "this API's description", tn_endpoint_openapi},
     {"/", "GET", 0, true, false, "a chat page, one file without outside resources", tn_endpoint_page},
@@ -119,6 +121,8 @@ enum MHD_Result tn_http_error(tn_exchange *exchange, unsigned status, const char
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
+  if (status >= 500)
+    snprintf(exchange->cause, sizeof exchange->cause, "%.*s", (int)sizeof exchange->cause - 1, message);
   struct MHD_Response *response = json_response(tn_http_error_json(exchange, status, parameter, code, message));
   if (response && status == 401) MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
   if (response && (status == 429 || status == 503)) MHD_add_response_header(response, "Retry-After", "1");
@@ -293,13 +297,14 @@ enum MHD_Result tn_http_handle(void *context, struct MHD_Connection *connection,
 }
 
 static void log_exchange(const tn_exchange *exchange, enum MHD_RequestTerminationCode code) {
-  char time[40], tokens[256] = "";
+  char time[40], tokens[512] = "";
   tn_local_time("%Y-%m-%dT%H:%M:%S%z", time, sizeof time);
   if (exchange->generation) tn_generation_describe(exchange->generation, tokens, sizeof tokens);
   const tn_route *found = find_route(exchange->path); /* what a client made up isn't logged */
   bool is_whole = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
-  fprintf(stderr, "time=%s id=%" PRIu64 " path=%s status=%u ms=%.1f%s%s\n", time, exchange->number,
+  fprintf(stderr, "time=%s id=%" PRIu64 " path=%s status=%u ms=%.1f%s%s%s%s%s\n", time, exchange->number,
           found ? found->path : "other", exchange->status, (double)(tn_clock_ns() - exchange->start_ns) / 1e6, tokens,
+          *exchange->cause ? " cause=\"" : "", exchange->cause, *exchange->cause ? "\"" : "",
           is_whole ? "" : " closed=early");
 }
 

@@ -30,8 +30,10 @@ typedef struct tn_server {
   int64_t started; /* seconds since 1970 */
   tn_mutex *lock;
   atomic_bool is_stopping;
-  uint64_t exchanges;  /* so far */
-  tn_exchange *active; /* those with a generation */
+  uint64_t failed_steps; /* of the engine, when it was last looked at */
+  uint64_t failed_ns;    /* when there were new ones; 0: never */
+  uint64_t exchanges;    /* so far */
+  tn_exchange *active;   /* those with a generation */
 } tn_server;
 
 struct tn_exchange {
@@ -43,6 +45,7 @@ struct tn_exchange {
   bool is_too_large;
   bool speaks_anthropic; /* its errors look as Anthropic's do */
   unsigned status;       /* what was answered; 0: nothing yet */
+  char cause[160];       /* of a status from 500 on, for the log */
   tn_generation *generation;
   tn_exchange *previous, *next; /* in server->active */
 };

@@ -60,6 +60,16 @@ static struct MHD_Daemon *start_daemon(tn_server *server, int listener, tn_error
   return daemon;
 }
 
+/* Notes when steps of the engine fail. */
+static void watch_engine(tn_server *server) {
+  tn_engine_info info = TN_ENGINE_INFO;
+  tn_engine_describe(server->engine, &info);
+  tn_mutex_lock(server->lock);
+  if (info.failed_steps != server->failed_steps) server->failed_ns = tn_clock_ns();
+  server->failed_steps = info.failed_steps;
+  tn_mutex_unlock(server->lock);
+}
+
 /* Looks at every running answer once; true when there is one. */
 static bool watch(tn_server *server, tn_watch how) {
   tn_mutex_lock(server->lock);
@@ -67,6 +77,7 @@ static bool watch(tn_server *server, tn_watch how) {
   bool is_busy = server->active != NULL;
   tn_mutex_unlock(server->lock);
   tn_connections_watch(&server->connections);
+  watch_engine(server);
   return is_busy;
 }
 

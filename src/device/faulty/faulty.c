@@ -4,6 +4,7 @@
  *   alloc, copy (in, out, within, fill), pack, prepare, execute, synchronize
  * Options:
  *   fail-KIND=N      the N-th call of this kind fails once, without doing anything
+ *   fail-count=N     ... and so do the N - 1 calls of the kind behind it
  *   garbage-KIND=N   it answers a status that doesn't exist
  *   late=1           an execute that fails does its work first
  *   delay-ms=N       work on a queue is finished N ms after each execute; synchronize waits for it, or for its deadline
@@ -49,6 +50,7 @@ static uint64_t *option_place(tn_device *d, const char *key) {
   if (strcmp(key, "delay-ms") == 0) return &d->delay_ms;
   if (strcmp(key, "lose-at") == 0) return &d->lose_at;
   if (strcmp(key, "fault-at") == 0) return &d->fault_at;
+  if (strcmp(key, "fail-count") == 0) return &d->fail_count;
   bool fail = strncmp(key, "fail-", 5) == 0, garbage = strncmp(key, "garbage-", 8) == 0;
   const char *kind = key + (fail ? 5 : 8);
   for (int k = 0; k < TN_CALL_KINDS && (fail || garbage); k++) {
@@ -100,6 +102,7 @@ tn_status tn_faulty_wrap(const tn_driver *inner, tn_device *inner_device, const 
   }
   d->inner = inner;
   d->device = inner_device;
+  d->fail_count = 1;
   for (int k = 0; k < TN_CALL_KINDS; k++) d->calls[k] = memory[k];
   tn_status status = read_options(d, options, option_count);
   if (status) {
@@ -133,7 +136,7 @@ static tn_status count_call(tn_device *d, int kind) {
   if (kind == TN_CALL_EXECUTE && number == d->lose_at) d->lost = true;
   if (d->lost) return own_failure(d, TN_E_DEVICE_LOST, "the device is lost, as asked for");
   if (number == d->garbage[kind]) return own_failure(d, GARBAGE_STATUS, "garbage");
-  if (number == d->fail[kind]) {
+  if (d->fail[kind] && number >= d->fail[kind] && number - d->fail[kind] < d->fail_count) {
     return own_failure(d, kind_failures[kind], "%s number %llu fails, as asked for", kind_names[kind],
                        (unsigned long long)number);
   }

@@ -72,7 +72,8 @@ struct tn_device {
   const tn_driver *inner;
   tn_device *device;
   _Atomic uint64_t calls[TN_CALL_KINDS]; /* made so far, on all queues */
-  uint64_t fail[TN_CALL_KINDS];          /* number of the call that fails; 0: none */
+  uint64_t fail[TN_CALL_KINDS];          /* number of the first call that fails; 0: none */
+  uint64_t fail_count;                   /* so many do */
   uint64_t garbage[TN_CALL_KINDS];       /* ... that answers garbage */
   uint64_t late, delay_ms, lose_at, fault_at;
   tn_fault fault;

@@ -99,6 +99,8 @@ typedef struct tn_engine_options {
   uint32_t no_prefix_cache; /* 1: never reuse the KV of earlier requests */
   uint64_t snapshot_bytes;  /* of recurrent models: memory for the states that prefix reuse goes on from; 0: what four
                                for  each of max_sequences need, cut to a sixteenth of the free memory */
+  const char *weights;      /* what float matrices are quantised to at load: "q8_0", "q4_0", "mxfp4" or "mxfp6"; NULL:
+                               nothing      is */
   const char *packed; /* weights as the device packs them, stored on disk for later starts: "off" (NULL); "auto": in
                          the user's cache, in the background; or the folder for them, made if it isn't there. With
                          either a model larger than memory runs from that file */

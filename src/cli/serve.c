@@ -119,6 +119,8 @@ int tn_command_serve(int argc, char **argv) {
       {"ctx", 0, TN_CLI_U32, &serve.engine.context, "N", "context; default: the model's", 1, 1 << 28},
       {"kv", 0, TN_CLI_TEXT, &serve.engine.kv, "TYPE", "KV memory in f16 (default), bf16, f32 or int8", 0, 0},
       {"activations", 0, TN_CLI_TEXT, &serve.engine.activations, "MODE", "auto (default) or float", 0, 0},
+      {"weights", 0, TN_CLI_TEXT, &serve.engine.weights, "TYPE",
+       "quantise float weights at load: q8_0, q4_0, mxfp4 or mxfp6", 0, 0},
       {"packed", 0, TN_CLI_TEXT, &serve.engine.packed, "WHERE",
        "packed weights kept for later starts: auto (default), off, or a folder", 0, 0},
       TN_DRAFT_OPTIONS(serve.engine, serve.draft_k),

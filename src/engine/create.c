@@ -40,6 +40,7 @@ static void size_runner(const tn_engine_options *options, uint32_t model_context
                                 .activations = options->activations,
                                 .passes = options->passes,
                                 .packed = options->packed,
+                                .weights = options->weights,
                                 .max_rows = options->chunk ? options->chunk : DEFAULT_CHUNK,
                                 .max_sequences = options->max_sequences ? options->max_sequences : DEFAULT_SEQUENCES,
                                 .max_context = options->context ? options->context : model_context};

@@ -41,7 +41,8 @@ typedef struct tn_runner_options {
   /* Called after each graph pass where not NULL. */
   void (*observe)(void *context, const char *pass, const struct tn_graph *graph);
   void *observe_context;
-  const char *packed; /* see tn_engine_options; NULL: "off" */
+  const char *packed;  /* see tn_engine_options; NULL: "off" */
+  const char *weights; /* see tn_engine_options; NULL: as they are */
 } tn_runner_options;
 
 /* A layer group shares page tables: the engine keeps one table a group for each sequence. */

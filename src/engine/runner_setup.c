@@ -56,7 +56,11 @@ static const char *kv_of(const tn_runner_options *options) {
 
 static tn_status make_graph(tn_runner *runner, runner_shape *shape, uint32_t kv_dtype, tn_error *error) {
   const tn_runner_options *options = &runner->options;
-  tn_status status = tn_model_build(runner->model, options->max_context, kv_dtype, &shape->graph, error);
+  const tn_model_form form = {.context = options->max_context,
+                              .kv_dtype = kv_dtype,
+                              .weights = options->weights,
+                              .exact = options->activations && !strcmp(options->activations, "float")};
+  tn_status status = tn_model_build(runner->model, &form, &shape->graph, error);
   if (status != TN_OK) return status;
   shape->graph->max_rows = options->max_rows;
   shape->graph->max_sequences = options->max_sequences;
@@ -155,8 +159,8 @@ static tn_status setup(tn_runner *runner, tn_error *error) {
 static bool copy_options(tn_runner *runner, const tn_runner_options *options) {
   tn_arena_init(&runner->texts, 0);
   runner->options = *options;
-  const char **texts[] = {&runner->options.device, &runner->options.kv, &runner->options.activations,
-                          &runner->options.passes, &runner->options.packed};
+  const char **texts[] = {&runner->options.device, &runner->options.kv,     &runner->options.activations,
+                          &runner->options.passes, &runner->options.packed, &runner->options.weights};
   for (size_t i = 0; i < TN_COUNT(texts); i++) {
     if (!*texts[i]) continue;
     *texts[i] = tn_arena_copy(&runner->texts, *texts[i], strlen(*texts[i]));

@@ -192,8 +192,15 @@ static tn_status pack_weight(tn_runner *runner, uint32_t device, tn_ref value, t
   const tn_graph_value *from = runner->shapes[0].graph->values + value;
   const runner_device *on = runner->devices + device;
   const tn_weight_binding *weight = weight_of(runner, device, value);
-  tn_status status = tn_device_weight_pack(on->opened, on->queue, &weight->desc, &weight->layout, from->sources,
-                                           from->source_count, to, offset, error);
+  tn_weight_source converted;
+  uint8_t *memory = NULL;
+  bool converts = tn_convert_needed(from);
+  tn_status status = converts ? tn_model_convert(runner->model, from, &memory, &converted, error) : TN_OK;
+  if (status != TN_OK) return status;
+  status = tn_device_weight_pack(on->opened, on->queue, &weight->desc, &weight->layout,
+                                 converts ? &converted : from->sources, converts ? 1 : from->source_count, to, offset,
+                                 error);
+  free(memory);
   if (status != TN_OK) tn_error_prefix(error, "weight %s", from->name);
   for (uint32_t s = 0; s < from->source_count; s++) tn_model_release(runner->model, from->sources[s].data);
   return status;

@@ -307,12 +307,6 @@ static bool is_harmless(const tn_config_value *value, const char *name) {
 
 static void finish_folder(tn_hyper_reader *reader) {
   const tn_config *config = &reader->file->config;
-  /* What isn't quantised as the tensors say it is, isn't known. */
-  tn_text method = tn_hyper_text_or(reader, NULL, "quantization_config.quant_method", "");
-  if (method.bytes && !tn_text_is(method, "mxfp4"))
-    note(reader, tn_fail(error_of(reader), TN_E_UNSUPPORTED,
-                         "%s: quantization_config.quant_method is \"%.*s\", expected none or mxfp4", config->path,
-                         (int)(method.bytes < 40 ? method.bytes : 40), method.data));
   for (size_t i = 0; i < config->count && reader->status == TN_OK; i++) {
     const char *name = config->values[i].path;
     if (config->nested && !strncmp(name, "text_config.", 12)) name += 12;

@@ -12,6 +12,7 @@ struct tn_model {
   const tn_family *family;
   tn_hyper hyper;
   uint64_t parameters;
+  tn_scales scales; /* of 8-bit floats */
   tn_model_text text;
 };
 
@@ -110,7 +111,8 @@ static tn_status check_tensors(tn_model *model, tn_container_use *use, tn_error 
     for (uint32_t d = 0; d < tensor->rank && d < TN_FILE_TENSOR_RANK; d++) count *= (uint64_t)tensor->dims[d];
     if (use->tensors[i])
       model->parameters += count;
-    else if (count && !is_known_unused(model, tensor->name))
+    else if (count && !is_known_unused(model, tensor->name) &&
+             !tn_scales_is_scale(&model->scales, &model->file, tensor->name))
       status = tn_fail(error, TN_E_FORMAT,
                        "%s: tensor %s is not used by the %s family; the model would not be what the file says",
                        model->file.path, tensor->name, model->family->name);
@@ -130,6 +132,7 @@ tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
   if (status == TN_OK) status = tn_container_use_init(&use, &model->file, error);
   if (status == TN_OK) status = read_architecture(model, &use, &architecture, error);
   if (status == TN_OK) status = find_family(model, architecture, error);
+  if (status == TN_OK) status = tn_scales_open(&model->scales, &model->file, error);
   if (status == TN_OK) status = configure(model, &use, architecture, error);
   if (status == TN_OK) status = check_tensors(model, &use, error);
   if (status == TN_OK) status = tn_model_text_open(&model->text, &model->file, &use, error);
@@ -144,6 +147,7 @@ tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
 void tn_model_close(tn_model *model) {
   if (!model) return;
   tn_model_text_close(&model->text);
+  tn_scales_finish(&model->scales);
   tn_container_close(&model->file);
   tn_arena_finish(&model->arena);
   free(model);
@@ -168,9 +172,19 @@ const tn_model_text *tn_model_texts(const tn_model *model) {
   return &model->text;
 }
 
-tn_status tn_model_build(const tn_model *model, uint32_t context, uint32_t kv_dtype, tn_graph **graph,
-                         tn_error *error) {
-  return build(model, NULL, context, kv_dtype, graph, error);
+tn_status tn_model_build(const tn_model *model, const tn_model_form *form, tn_graph **graph, tn_error *error) {
+  tn_status status = build(model, NULL, form->context, form->kv_dtype, graph, error);
+  if (status != TN_OK) return status;
+  status = tn_convert_plan(*graph, &model->file, &model->scales, form->weights, form->exact, error);
+  if (status == TN_OK) return TN_OK;
+  tn_graph_destroy(*graph);
+  *graph = NULL;
+  return status;
+}
+
+tn_status tn_model_convert(const tn_model *model, const tn_graph_value *weight, uint8_t **memory,
+                           tn_weight_source *source, tn_error *error) {
+  return tn_convert(weight, &model->file, &model->scales, memory, source, error);
 }
 
 void tn_model_release(const tn_model *model, const void *data) {

@@ -4,6 +4,7 @@
 
 #include "graph/graph.h"
 #include "model/build.h"
+#include "model/convert.h"
 #include "model/model_text.h"
 #include "tenon/tenon.h"
 
@@ -14,9 +15,19 @@ const tn_family *tn_model_family(const tn_model *model);
 const tn_tokenizer *tn_model_tokenizer(const tn_model *model); /* NULL: none */
 const tn_model_text *tn_model_texts(const tn_model *model);    /* the same, its chat template, and why not */
 
-/* A fresh graph of the model for up to `context` positions with KV of kv_dtype (maxima not yet set); the caller
- * destroys it. Where a model scales its positions by the context (longrope), this is the one. */
-tn_status tn_model_build(const tn_model *model, uint32_t context, uint32_t kv_dtype, tn_graph **graph, tn_error *error);
+/* How a graph is to be built. */
+typedef struct tn_model_form {
+  uint32_t context;    /* positions it is for: where a model scales them by the context (longrope), this is the one */
+  uint32_t kv_dtype;   /* of KV memory */
+  const char *weights; /* the format that float matrices become, see tn_convert_plan; NULL: as they are */
+  bool exact;          /* formats that lose nothing where the file's own can't be computed with */
+} tn_model_form;
+
+/* A fresh graph of the model (maxima not yet set); the caller destroys it. */
+tn_status tn_model_build(const tn_model *model, const tn_model_form *form, tn_graph **graph, tn_error *error);
+/* The rows of a weight that becomes another format than its sources have (tn_convert_needed): see tn_convert. */
+tn_status tn_model_convert(const tn_model *model, const tn_graph_value *weight, uint8_t **memory,
+                           tn_weight_source *source, tn_error *error);
 
 /* Lets the file pages of the tensor that holds `data` go, once it has been packed. */
 void tn_model_release(const tn_model *model, const void *data);

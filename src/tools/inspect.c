@@ -118,8 +118,8 @@ static void keep_graph(void *context, const char *pass, const tn_graph *graph) {
 static void print_graphs(const inspect_tool *tool) {
   tn_graph *graph;
   tn_error error = {0};
-  if (tn_model_build(tool->runner.model, tn_model_hyper(tool->runner.model)->context, TN_F16, &graph, &error) ==
-      TN_OK) {
+  const tn_model_form form = {.context = tn_model_hyper(tool->runner.model)->context, .kv_dtype = TN_F16};
+  if (tn_model_build(tool->runner.model, &form, &graph, &error) == TN_OK) {
     tn_buf first;
     tn_buf_init(&first);
     tn_graph_print(graph, &first);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "cli/options.h"
+#include "model/convert.h"
 #include "model/gguf_write.h"
 #include "tensor/decode.h"
 #include "tensor/encode.h"
@@ -53,14 +54,9 @@ static bool matches(const char *pattern, size_t bytes, const char *name) {
   return pattern == end;
 }
 
-/* Matrices that stay as they are unless named: what decides which experts run, and what is read as single numbers. */
+/* Matrices that stay as they are unless named. */
 static bool stays(const tn_file_tensor *tensor) {
-  static const char *const parts[] = {"_norm", "ffn_gate_inp", "ssm_conv1d", "position_embd",
-                                      ".bias", "rope_f",       ".scale"};
-  if (tensor->rank < 2 || !tensor->bytes) return true;
-  for (size_t i = 0; i < TN_COUNT(parts); i++)
-    if (strstr(tensor->name, parts[i])) return true;
-  return false;
+  return !tensor->bytes || tn_convert_stays(tensor->name, tensor->rank, (uint64_t)tensor->dims[0]);
 }
 
 static tn_status choose_type(quantizer *q, tn_gguf_tensor_plan *plan, tn_error *error) {

@@ -22,6 +22,7 @@ tn_status tn_runner_tool_open(tn_runner_tool *tool, const char *path, uint32_t c
                                      .activations = tool->activations,
                                      .passes = tool->passes,
                                      .packed = tool->packed,
+                                     .weights = tool->weights,
                                      .max_rows = rows,
                                      .max_sequences = 1,
                                      .max_context = context,

@@ -8,7 +8,7 @@
 
 typedef struct tn_runner_tool {
   /* from the command line */
-  const char *device, *kv, *activations, *passes, *packed;
+  const char *device, *kv, *activations, *passes, *packed, *weights;
   uint32_t threads, chunk;
   /* opened */
   tn_model *model;
@@ -23,6 +23,7 @@ typedef struct tn_runner_tool {
   {"kv", 0, TN_CLI_TEXT, &(tool).kv, "TYPE", "KV memory in f16 (default), bf16, f32 (default with float activations) or int8", 0, 0}, \
   {"activations", 0, TN_CLI_TEXT, &(tool).activations, "MODE", "auto (8-bit where weights are; default) or float", 0, 0}, \
   {"passes", 0, TN_CLI_TEXT, &(tool).passes, "LIST", "graph passes: none, or a list of merge, fuse, inplace", 0, 0}, \
+  {"weights", 0, TN_CLI_TEXT, &(tool).weights, "TYPE", "quantise float weights at load: q8_0, q4_0, mxfp4 or mxfp6", 0, 0}, \
   {"packed", 0, TN_CLI_TEXT, &(tool).packed, "WHERE", "keep packed weights on disk for later starts: off (default), auto (in the cache folder), or a folder", 0, 0}, \
   {"chunk", 0, TN_CLI_U32, &(tool).chunk, "N", "token rows of one prefill step", 1, 65536}
 /* clang-format on */

@@ -31,7 +31,8 @@ static tn_graph *open_graph(const char *name, tn_model **model) {
   tn_graph *graph = NULL;
   snprintf(path, sizeof path, "%s/golden/%s/model.gguf", TEST_DATA, name);
   if (tn_model_open(path, model, &error) != TN_OK) fail_msg("%s", error.message);
-  if (tn_model_build(*model, 256, TN_F16, &graph, &error) != TN_OK) fail_msg("%s", error.message);
+  const tn_model_form form = {.context = 256, .kv_dtype = TN_F16};
+  if (tn_model_build(*model, &form, &graph, &error) != TN_OK) fail_msg("%s", error.message);
   graph->max_rows = 32;
   graph->max_sequences = 4;
   graph->max_logits_rows = 8;

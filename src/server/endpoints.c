@@ -4,13 +4,30 @@
 #include "base/error.h"
 #include "server/internal.h"
 
+/* The model as both OpenAI's and Anthropic's clients know one. */
+static json_t *model_json(const tn_server *server) {
+  json_int_t context = (json_int_t)server->engine_info.context;
+  return json_pack("{s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s, s:I, s:s}", "id", server->options.name, "object", "model",
+                   "created", (json_int_t)server->started, "owned_by", "tenon", "max_model_len", context, "type",
+                   "model", "display_name", server->options.name, "created_at", server->started_text,
+                   "max_input_tokens", context, "lifecycle", "active");
+}
+
 enum MHD_Result tn_endpoint_models(tn_exchange *exchange, const json_t *body) {
   const tn_server *server = exchange->server;
+  const char *name = server->options.name;
   (void)body;
   return tn_http_reply(exchange, 200,
-                       json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:I}]}", "object", "list", "data", "id",
-                                 server->options.name, "object", "model", "created", (json_int_t)server->started,
-                                 "owned_by", "tenon", "max_model_len", (json_int_t)server->engine_info.context));
+                       json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data", model_json(server),
+                                 "has_more", 0, "first_id", name, "last_id", name));
+}
+
+enum MHD_Result tn_endpoint_model(tn_exchange *exchange, const json_t *body) {
+  (void)body;
+  const char *asked = exchange->path + strlen("/v1/models/");
+  if (strcmp(asked, exchange->server->options.name) != 0)
+    return tn_http_error(exchange, 404, "model", "model_not_found", "there is no model %.200s", asked);
+  return tn_http_reply(exchange, 200, model_json(exchange->server));
 }
 
 #define DEGRADED_NS UINT64_C(30000000000) /* how long a failed step is told of */

@@ -21,7 +21,8 @@ static const tn_route routes[] = {
      tn_endpoint_messages},
     {"/v1/messages/count_tokens", "POST", TN_ON_COUNT, false, false, "tokens of such a conversation",
      tn_endpoint_count_tokens},
-    {"/v1/models", "GET", 0, false, false, "the model that is served", tn_endpoint_models},
+    {"/v1/models/{name}", "GET", 0, false, false, "the same, by its name", tn_endpoint_model},
+    {"/v1/models", "GET", 0, false, false, "the model that is served, in a list", tn_endpoint_models},
     {"/tokenize", "POST", TN_ON_TOKENIZE, false, false, "token ids of a text", tn_endpoint_tokenize},
     {"/detokenize", "POST", TN_ON_DETOKENIZE, false, false, "the text of token ids", tn_endpoint_detokenize},
     {"/health", "GET", 0, true, false,
@@ -230,9 +231,16 @@ static enum MHD_Result answer_body(tn_exchange *exchange, const tn_route *route)
   return result;
 }
 
+static bool is_path_of(const tn_route *route, const char *path) {
+  const char *name = strchr(route->path, '{');
+  if (!name) return !strcmp(route->path, path);
+  size_t fixed = (size_t)(name - route->path);
+  return !strncmp(route->path, path, fixed) && path[fixed];
+}
+
 static const tn_route *find_route(const char *path) {
   for (size_t i = 0; i < TN_COUNT(routes); i++)
-    if (!strcmp(routes[i].path, path)) return routes + i;
+    if (is_path_of(routes + i, path)) return routes + i;
   return NULL;
 }
 

@@ -28,6 +28,7 @@ typedef struct tn_server {
   tn_metrics metrics;
   tn_connections connections;
   int64_t started; /* seconds since 1970 */
+  char started_text[40];
   tn_mutex *lock;
   atomic_bool is_stopping;
   uint64_t failed_steps; /* of the engine, when it was last looked at */
@@ -53,10 +54,10 @@ struct tn_exchange {
 /* ---- http.c ---- */
 
 typedef struct tn_route {
-  const char *path, *method;
-  unsigned fields; /* TN_ON_... of its body; 0: it has none */
-  bool is_open;    /* needs no key */
-  bool streams;    /* its answer may be server-sent events */
+  const char *path, *method; /* a path ends with {NAME} where any text may stand */
+  unsigned fields;           /* TN_ON_... of its body; 0: it has none */
+  bool is_open;              /* needs no key */
+  bool streams;              /* its answer may be server-sent events */
   const char *meaning;
   enum MHD_Result (*answer)(tn_exchange *exchange, const json_t *body);
 } tn_route;
@@ -92,6 +93,7 @@ enum MHD_Result tn_endpoint_responses(tn_exchange *exchange, const json_t *body)
 enum MHD_Result tn_endpoint_count_tokens(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_tokenize(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_detokenize(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_model(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_models(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_health(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_metrics(tn_exchange *exchange, const json_t *body);

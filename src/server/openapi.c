@@ -121,6 +121,12 @@ static json_t *operation(const tn_route *route) {
     json_object_set_new(responses, "429", error_response("the queue is full"));
     json_object_set_new(responses, "504", error_response("the answer took too long"));
   }
+  if (strchr(route->path, '{')) {
+    json_object_set_new(json, "parameters",
+                        json_pack("[{s:s, s:s, s:b, s:{s:s}}]", "name", "name", "in", "path", "required", 1, "schema",
+                                  "type", "string"));
+    json_object_set_new(responses, "404", error_response("there is no such model"));
+  }
   if (!strcmp(route->path, "/health")) json_object_set_new(responses, "503", good_response(route));
   json_decref(responses);
   return json;

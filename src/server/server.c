@@ -106,6 +106,7 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
   uint16_t port;
   tn_engine_describe(engine, &server.engine_info);
   server.started = tn_unix_time();
+  tn_local_time("%Y-%m-%dT%H:%M:%S%z", server.started_text, sizeof server.started_text);
   tn_descriptors_raise_limit();
   server.lock = tn_mutex_create();
   tn_status status = TN_OK;

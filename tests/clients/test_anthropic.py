@@ -103,6 +103,11 @@ class Tiny(unittest.TestCase):
     def tearDownClass(cls):
         assert cls.server.stop() == 0
 
+    def test_models(self):
+        models = client_of(self.server).models
+        name = models.list().data[0].id
+        self.assertEqual((models.retrieve(name).display_name, [model.id for model in models.list()]), (name, [name]))
+
     def test_schema(self):
         answer = self.messages.parse(model="any", messages=HI, max_tokens=100, output_format=Pair)
         self.assertIsInstance(answer.parsed_output, Pair)

@@ -134,6 +134,12 @@ class Tiny(unittest.TestCase):
             self.assertEqual(mine[-1].finish_reason, choice.finish_reason)
         self.assertEqual(chunks[-1].usage.completion_tokens, whole.usage.completion_tokens)
 
+    def test_models(self):
+        name = self.openai.models.list().data[0].id
+        self.assertEqual(self.openai.models.retrieve(name).id, name)
+        with self.assertRaises(openai.NotFoundError):
+            self.openai.models.retrieve("another")
+
     def test_schema(self):
         parsed = self.openai.chat.completions.parse(model="any", messages=HI, response_format=Pair, max_tokens=100)
         self.assertIsInstance(parsed.choices[0].message.parsed, Pair)

@@ -291,7 +291,7 @@ class OpenApi(unittest.TestCase):
             self.assertEqual(len(methods), 1)
             for method in methods:
                 self.assertIn("`%s %s`" % (method.upper(), path), document)
-                if method == "get":
+                if method == "get" and "{" not in path:
                     self.assertEqual(self.server.ask("GET", path)[0], 200)
 
     def test_bodies(self):

@@ -181,6 +181,11 @@ tn_status tn_scales_open(tn_scales *scales, const tn_container *file, tn_error *
   for (size_t i = 0; i < file->tensor_count && status == TN_OK; i++)
     if (is_f8(file->tensors + i) && file->tensors[i].bytes)
       status = find_scales(scales, file, file->tensors + i, error);
+  if (status == TN_OK && scales->demanded && !scales->count)
+    status = tn_fail(error, TN_E_FORMAT,
+                     "%s: quantization_config.quant_method speaks of F8 (fp8 or compressed-tensors), "
+                     "but no tensor is in F8",
+                     file->config.path);
   if (scales->count) qsort(scales->items, scales->count, sizeof *scales->items, by_data);
   return status;
 }

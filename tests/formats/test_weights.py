@@ -58,5 +58,5 @@ with tempfile.TemporaryDirectory() as folder:
     text = folder + "/text"
     with open(text, "w") as file:
         file.write("word " * 400)
-    refused(["expected q8_0"], "eval", "perplexity", model, "--file", text, "--weights", "q2")
+    refused(["expected q8_0"], "eval", "perplexity", model, "--file", text, "--ctx", "64", "--weights", "q2")
 print("ok")

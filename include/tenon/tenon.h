@@ -261,9 +261,24 @@ typedef struct tn_request_options {
                                 alternatives; all of the prompt is computed then, whatever is cached */
   uint32_t no_answer;        /* 1: the prompt is computed (and cached) and nothing answered; it ends with LENGTH */
   uint32_t tool_call_deltas; /* 1: calls come as TOOL_CALL_DELTAs too, while they are written */
+  /* DRY, with the penalties: the token that would go on with what was said before, the last n tokens being the same,
+   * loses multiplier * base^(n - allowed_length) where n (at most 50) is at least allowed_length */
+  float dry_multiplier; /* 0: off */
+  float dry_base;
+  uint32_t dry_allowed_length;              /* at most 50 */
+  uint32_t dry_penalty_last_n;              /* over so many tokens of prompt and answer; 0: off */
+  const char *const *dry_sequence_breakers; /* texts that nothing matches across; NULL: "\n", ":", "\"" and "*" */
+  size_t dry_sequence_breaker_count;
+  /* XTC, behind min_p: by the chance `probability`, of the tokens that have at least `threshold` of the probability
+   * only the least likely one is kept; never where temperature is 0 */
+  float xtc_probability; /* 0: off */
+  float xtc_threshold;
 } tn_request_options;
-#define TN_REQUEST_OPTIONS \
-  { .size = sizeof(tn_request_options), .repeat_penalty = 1.0f, .repeat_last = 64, .top_p = 1.0f }
+#define TN_REQUEST_OPTIONS                                                                                           \
+  {                                                                                                                  \
+    .size = sizeof(tn_request_options), .repeat_penalty = 1.0f, .repeat_last = 64, .top_p = 1.0f, .dry_base = 1.75f, \
+    .dry_allowed_length = 2, .dry_penalty_last_n = UINT32_MAX, .xtc_threshold = 0.1f                                 \
+  }
 
 /* Queues a request. Refused at once, with the numbers: a prompt that can't fit (TN_E_LIMIT), a full queue (TN_E_BUSY),
  * a wrong option (TN_E_INVALID). Nothing the options point to is needed after the call. The request is freed by

@@ -160,6 +160,10 @@ tn_answer_end tn_generator_answer(tn_generator *generator, tn_request_options *o
   options->tools_json = generator->tools;
   options->stop = generator->stop.items;
   options->stop_count = generator->stop.count;
+  const tn_cli_texts *breakers = &generator->breakers;
+  if (breakers->count) options->dry_sequence_breakers = breakers->items;
+  bool none = breakers->count == 1 && !strcmp(breakers->items[0], "none");
+  options->dry_sequence_breaker_count = none ? 0 : breakers->count;
   if (tn_engine_submit(generator->engine, options, &request, error) != TN_OK) return TN_ANSWER_FAILED;
   json_decref(generator->calls);
   generator->calls = json_array();

@@ -10,7 +10,7 @@ typedef struct tn_generator {
   /* from the command line */
   tn_engine_options engine_options;
   tn_request_options request; /* the sampling options */
-  tn_cli_texts stop;
+  tn_cli_texts stop, breakers;
   uint32_t max_tokens; /* UINT32_MAX: no limit */
   const char *schema_file, *grammar_file, *tools_file;
   const char *draft_k;
@@ -38,6 +38,13 @@ typedef struct tn_generator {
   {"top-p", 0, TN_CLI_F32, &(g).request.top_p, "X", "sample among the likeliest that make up X; default 1", 0, 1}, \
   {"min-p", 0, TN_CLI_F32, &(g).request.min_p, "X", "drop tokens below X times the likeliest; default 0", 0, 1}, \
   {"repeat-penalty", 0, TN_CLI_F32, &(g).request.repeat_penalty, "X", "divides logits of recent tokens; 1 (default): off", 0.01, 100}, \
+  {"dry-multiplier", 0, TN_CLI_F32, &(g).request.dry_multiplier, "X", "DRY: lower tokens that go on with a repetition by X * base^(length - allowed); 0 (default): off", 0, 100}, \
+  {"dry-base", 0, TN_CLI_F32, &(g).request.dry_base, "X", "DRY: default 1.75", 1, 100}, \
+  {"dry-allowed-length", 0, TN_CLI_U32, &(g).request.dry_allowed_length, "N", "DRY: tokens that may be repeated; default 2", 0, 50}, \
+  {"dry-penalty-last-n", 0, TN_CLI_U32, &(g).request.dry_penalty_last_n, "N", "DRY: tokens looked back over; default: all", 0, UINT32_MAX}, \
+  {"dry-sequence-breaker", 0, TN_CLI_TEXTS, &(g).breakers, "TEXT", "DRY: no repetition reaches across TEXT; may be given several times; default: line end, colon, quote, asterisk; none: no breakers", 0, 0}, \
+  {"xtc-probability", 0, TN_CLI_F32, &(g).request.xtc_probability, "X", "XTC: chance that the likeliest tokens are left out; 0 (default): off", 0, 1}, \
+  {"xtc-threshold", 0, TN_CLI_F32, &(g).request.xtc_threshold, "X", "XTC: probability from which all but the least likely are; default 0.1", 0, 1}, \
   {"seed", 0, TN_CLI_U64, &(g).request.seed, "N", "seed of the draws; default 0", 0, 0}, \
   {"stop", 0, TN_CLI_TEXTS, &(g).stop, "TEXT", "end before TEXT; may be given several times", 0, 0}, \
   {"schema", 0, TN_CLI_TEXT, &(g).schema_file, "F", "the answer is JSON valid under the schema in file F", 0, 0}, \

@@ -83,18 +83,14 @@ double tn_exponentials(const float *values, uint32_t count, float best, float *w
 
 /* ---- the best k: a heap with the worst of them on top ---- */
 
-static bool is_better(tn_candidate a, tn_candidate b) {
-  return a.value > b.value || (a.value == b.value && a.token < b.token);
-}
-
 /* Restores a heap of `count` candidates in which only `at` may stand too high. */
 static void sift_down(tn_candidate *heap, uint32_t count, uint32_t at) {
   tn_candidate moved = heap[at];
   for (;;) {
     uint32_t child = 2 * at + 1;
     if (child >= count) break;
-    if (child + 1 < count && is_better(heap[child], heap[child + 1])) child++;
-    if (is_better(heap[child], moved)) break;
+    if (child + 1 < count && tn_candidate_is_better(heap[child], heap[child + 1])) child++;
+    if (tn_candidate_is_better(heap[child], moved)) break;
     heap[at] = heap[child];
     at = child;
   }
@@ -148,7 +144,7 @@ static uint32_t partition(tn_candidate *candidates, uint32_t begin, uint32_t end
   uint32_t place = begin;
   *mass = 0;
   for (uint32_t i = begin; i < end - 1; i++) {
-    if (!is_better(candidates[i], pivot)) continue;
+    if (!tn_candidate_is_better(candidates[i], pivot)) continue;
     *mass += (double)tn_exp_below(candidates[i].value - best);
     swap(&candidates[i], &candidates[place++]);
   }

@@ -12,6 +12,9 @@ typedef struct tn_candidate {
   float value;
   int32_t token;
 } tn_candidate;
+static inline bool tn_candidate_is_better(tn_candidate a, tn_candidate b) {
+  return a.value > b.value || (a.value == b.value && a.token < b.token);
+}
 
 /* Is every value a number below +infinity? */
 bool tn_values_are_sound(const float *values, uint32_t count);

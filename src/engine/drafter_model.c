@@ -254,7 +254,9 @@ static void remember(model_drafter *of, const tn_draft *draft) {
   ahead *to = of->aheads + draft->sequence;
   uint32_t known = draft->token_count + draft->count, capacity = of->ledgers[draft->sequence].capacity;
   to->draft.count = 0;
-  if (!draft->count || draft->constraint || draft->sampling->logit_bias_count || known + AHEAD_ROOM > capacity) return;
+  if (!draft->count || draft->constraint || draft->sampling->logit_bias_count || draft->sampling->dry.breakers ||
+      known + AHEAD_ROOM > capacity)
+    return;
   memcpy(to->tokens, draft->tokens, known * sizeof *to->tokens);
   to->sampling = *draft->sampling;
   to->draft = *draft;

@@ -23,11 +23,21 @@ static inline tn_random_block tn_random(tn_random_block counter, uint64_t key) {
   return counter;
 }
 
-/* Uniform in [0, 1), 53 bits, for the draw of one token. */
+/* Uniform in [0, 1), 53 bits. */
+static inline double tn_random_unit(uint32_t high, uint32_t low) {
+  return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
+}
+
+/* For the draw of one token. */
 static inline double tn_random_draw(uint64_t seed, uint32_t choice, uint32_t position) {
   tn_random_block block = tn_random((tn_random_block){{position, choice, 0, 0}}, seed);
-  uint64_t bits = ((uint64_t)block.word[0] << 32 | block.word[1]) >> 11;
-  return (double)bits * 0x1p-53;
+  return tn_random_unit(block.word[0], block.word[1]);
+}
+
+/* Another one of the same position, for a stage that leaves something to chance (XTC). */
+static inline double tn_random_chance(uint64_t seed, uint32_t choice, uint32_t position) {
+  tn_random_block block = tn_random((tn_random_block){{position, choice, 0, 0}}, seed);
+  return tn_random_unit(block.word[2], block.word[3]);
 }
 
 #endif

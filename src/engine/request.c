@@ -27,10 +27,16 @@ static void read_sampling(tn_sampling *sampling, const tn_request_options *optio
                             .repeat_last = options->repeat_last,
                             .presence_penalty = options->presence_penalty,
                             .frequency_penalty = options->frequency_penalty,
+                            .dry = {.multiplier = options->dry_multiplier,
+                                    .base = options->dry_base,
+                                    .allowed_length = options->dry_allowed_length,
+                                    .last_n = options->dry_penalty_last_n},
                             .temperature = options->temperature,
                             .top_k = options->top_k,
                             .top_p = options->top_p,
                             .min_p = options->min_p,
+                            .xtc_probability = options->xtc_probability,
+                            .xtc_threshold = options->xtc_threshold,
                             .seed = options->seed,
                             .choice = options->choice,
                             .logprobs = options->logprobs,
@@ -46,6 +52,15 @@ static tn_status copy_bias(tn_sampling *sampling, tn_error *error) {
   if (copy) memcpy(copy, sampling->logit_bias, sampling->logit_bias_count * sizeof *copy);
   sampling->logit_bias = copy;
   return copy ? TN_OK : tn_fail(error, TN_E_MEMORY, "no memory for %zu logit biases", sampling->logit_bias_count);
+}
+
+/* Where DRY is on, or breakers are given for it. */
+static tn_status make_breakers(tn_request *request, const tn_request_options *options, tn_error *error) {
+  if (options->dry_multiplier == 0.0f && !options->dry_sequence_breakers) return TN_OK;
+  tn_status status = tn_breakers_create(request->vocabulary, options->dry_sequence_breakers,
+                                        options->dry_sequence_breaker_count, &request->breakers, error);
+  request->sampling.dry.breakers = request->breakers;
+  return status;
 }
 
 /* Room in the outputs of an answer that is taken apart, for each token: an answer of longer calls and more parts than
@@ -106,6 +121,7 @@ tn_status tn_request_create(const tn_request_limits *limits, const tn_request_op
   request->context = options->context;
   request->entry = TN_NO_ENTRY;
   status = copy_bias(&request->sampling, error);
+  if (status == TN_OK) status = make_breakers(request, options, error);
   if (status == TN_OK)
     status = tn_answer_create(limits->vocabulary, options->stop, options->stop_count, &request->answer, error);
   if (status == TN_OK) status = tn_constraint_create(limits->constraints, options, &request->constraint, error);
@@ -135,6 +151,7 @@ void tn_request_release(tn_request *request) {
   tn_mutex_destroy(request->callback_lock);
   tn_salt_release(request->salt);
   free((void *)request->sampling.logit_bias);
+  tn_breakers_destroy(request->breakers);
   free(request->tokens);
   free(request);
 }

@@ -29,6 +29,7 @@ struct tn_request {
   /* fixed at submit */
   const tn_vocabulary *vocabulary;
   tn_sampling sampling;
+  tn_breakers *breakers; /* the sampling's own; or NULL */
   tn_salt *salt;
   uint32_t prompt_count, token_limit; /* the prompt; prompt and answer at most */
   uint32_t min_tokens;

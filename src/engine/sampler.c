@@ -1,6 +1,7 @@
 #include "engine/sampler.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,7 +18,12 @@ struct tn_sampler {
   tn_candidate *candidates; /* what top-k, top-p or min-p have kept, in no order; count 0: all of `values` */
   uint32_t candidate_count;
   uint32_t *counts; /* [vocabulary]: 0 between draws */
+  tn_buf text;      /* of the last tokens, where DRY looks for its breakers */
+  bool is_out_of_memory;
 };
+
+/* What such texts usually take. */
+#define USUAL_TEXT 4096u
 
 typedef struct stage {
   const char *name;
@@ -34,8 +40,10 @@ tn_status tn_sampler_create(uint32_t vocabulary, tn_sampler **sampler, tn_error 
     made->weights = tn_calloc(vocabulary, sizeof *made->weights);
     made->candidates = tn_calloc(vocabulary, sizeof *made->candidates);
     made->counts = tn_calloc(vocabulary, sizeof *made->counts);
+    tn_buf_init(&made->text);
   }
-  if (!made || !made->values || !made->weights || !made->candidates || !made->counts) {
+  if (!made || !tn_buf_reserve(&made->text, USUAL_TEXT) || !made->values || !made->weights || !made->candidates ||
+      !made->counts) {
     tn_sampler_destroy(made);
     return tn_fail(error, TN_E_MEMORY, "no memory for a sampler of %u tokens", vocabulary);
   }
@@ -49,6 +57,7 @@ void tn_sampler_destroy(tn_sampler *sampler) {
   free(sampler->weights);
   free(sampler->candidates);
   free(sampler->counts);
+  tn_buf_finish(&sampler->text);
   free(sampler);
 }
 
@@ -71,6 +80,11 @@ tn_status tn_sampling_check(const tn_sampling *sampling, uint32_t vocabulary, tn
       {"repeat_penalty", sampling->repeat_penalty, 0.01f, 100.0f},
       {"presence_penalty", sampling->presence_penalty, -100.0f, 100.0f},
       {"frequency_penalty", sampling->frequency_penalty, -100.0f, 100.0f},
+      {"dry_multiplier", sampling->dry.multiplier, 0.0f, 100.0f},
+      {"dry_base", sampling->dry.base, 1.0f, 100.0f},
+      {"dry_allowed_length", (float)sampling->dry.allowed_length, 0.0f, (float)TN_DRY_LONGEST},
+      {"xtc_probability", sampling->xtc_probability, 0.0f, 1.0f},
+      {"xtc_threshold", sampling->xtc_threshold, 0.0f, 1.0f},
   };
   for (size_t i = 0; i < TN_COUNT(ranges); i++) {
     tn_status status = check_range(ranges[i].name, ranges[i].value, ranges[i].least, ranges[i].most, error);
@@ -133,6 +147,16 @@ static void apply_count_penalties(tn_sampler *sampler, const tn_draw *draw) {
     sampler->values[answer[i]] -= draw->sampling->presence_penalty + (float)*times * draw->sampling->frequency_penalty;
     *times = 0;
   }
+}
+
+static bool wants_dry(const tn_draw *draw) {
+  return draw->sampling->dry.multiplier > 0.0f && draw->sampling->dry.last_n > 0;
+}
+
+static void apply_dry(tn_sampler *sampler, const tn_draw *draw) {
+  if (!tn_dry_apply(&draw->sampling->dry, draw->tokens, draw->token_count, sampler->values, sampler->counts,
+                    &sampler->text))
+    sampler->is_out_of_memory = true;
 }
 
 static bool wants_grammar(const tn_draw *draw) {
@@ -214,11 +238,36 @@ static void apply_min_p(tn_sampler *sampler, const tn_draw *draw) {
   keep_from(sampler, tn_greatest(sampler->values, sampler->vocabulary) + logf(draw->sampling->min_p));
 }
 
+static bool wants_xtc(const tn_draw *draw) {
+  return draw->sampling->xtc_probability > 0.0f;
+}
+
+/* "Exclude top choices", by p-e-w (text-generation-webui, pull request 6335, 2024): by its chance, of the tokens that
+ * have at least the threshold's probability only the least likely one is kept. */
+static void apply_xtc(tn_sampler *sampler, const tn_draw *draw) {
+  const tn_sampling *sampling = draw->sampling;
+  double chance = tn_random_chance(sampling->seed, sampling->choice, draw->token_count);
+  if (chance >= (double)sampling->xtc_probability) return;
+  if (!sampler->candidate_count) keep_from(sampler, -FLT_MAX);
+  tn_candidate *candidates = sampler->candidates, least = {.token = -1};
+  float best = tn_greatest(sampler->values, sampler->vocabulary);
+  double wanted = (double)sampling->xtc_threshold * weight_of_candidates(sampler, best);
+  for (uint32_t i = 0; i < sampler->candidate_count; i++) {
+    if ((double)tn_exp_below(candidates[i].value - best) < wanted) continue;
+    if (least.token < 0 || tn_candidate_is_better(least, candidates[i])) least = candidates[i];
+  }
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < sampler->candidate_count; i++)
+    if (least.token < 0 || !tn_candidate_is_better(candidates[i], least)) candidates[kept++] = candidates[i];
+  sampler->candidate_count = kept;
+}
+
 /* Stages that change the values, then those that scale and choose; greedy sampling needs the first group only. */
 static const stage VALUE_STAGES[] = {
     {"logit_bias", wants_bias, apply_bias},
     {"repeat_penalty", wants_repeat_penalty, apply_repeat_penalty},
     {"presence_frequency", wants_count_penalties, apply_count_penalties},
+    {"dry", wants_dry, apply_dry},
     {"grammar", wants_grammar, apply_grammar},
 };
 static const stage CHOICE_STAGES[] = {
@@ -226,6 +275,7 @@ static const stage CHOICE_STAGES[] = {
     {"top_k", wants_top_k, apply_top_k},
     {"top_p", wants_top_p, apply_top_p},
     {"min_p", wants_min_p, apply_min_p},
+    {"xtc", wants_xtc, apply_xtc},
 };
 
 static void apply_stages(tn_sampler *sampler, const tn_draw *draw, const stage *stages, size_t count) {
@@ -236,7 +286,9 @@ static void apply_stages(tn_sampler *sampler, const tn_draw *draw, const stage *
 /* ---- the draw ---- */
 
 static int32_t draw_candidate(const tn_sampler *sampler, double random) {
-  float best = tn_greatest(sampler->values, sampler->vocabulary);
+  float best = -INFINITY;
+  for (uint32_t i = 0; i < sampler->candidate_count; i++)
+    if (sampler->candidates[i].value > best) best = sampler->candidates[i].value;
   double wanted = random * weight_of_candidates(sampler, best), passed = 0;
   int32_t last = 0;
   for (uint32_t i = 0; i < sampler->candidate_count && passed <= wanted; i++) {
@@ -285,7 +337,10 @@ tn_status tn_sampler_draw(tn_sampler *sampler, const tn_draw *draw, tn_sample *s
     return name_unsound(draw->logits, sampler->vocabulary, draw->token_count, error);
   memcpy(sampler->values, draw->logits, sampler->vocabulary * sizeof *sampler->values);
   sampler->candidate_count = 0;
+  sampler->is_out_of_memory = false;
   apply_stages(sampler, draw, VALUE_STAGES, TN_COUNT(VALUE_STAGES));
+  if (sampler->is_out_of_memory)
+    return tn_fail(error, TN_E_MEMORY, "no memory for the text that DRY looks at, at position %u", draw->token_count);
   sample->token = (int32_t)tn_index_of_greatest(sampler->values, sampler->vocabulary);
   if (sampler->values[sample->token] == -INFINITY)
     return tn_fail(error, TN_E_INVALID, "no token is allowed at position %u", draw->token_count);

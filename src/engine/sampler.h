@@ -1,14 +1,16 @@
-/* From a row of logits to a token: a table of stages in fixed order (logit bias, penalties, grammar, temperature,
- * top-k, top-p, min-p), then one draw.
+/* From a row of logits to a token: a table of stages in fixed order (logit bias, penalties, DRY, grammar,
+ * temperature, top-k, top-p, min-p, XTC), then one draw.
  *
- * The draw's random number is a function of (seed, choice, position) alone (random.h), so the same request gives the
- * same text whatever else runs. Log-probabilities come from the untouched logits. Nothing is allocated after
- * tn_sampler_create; a draw costs O(V), and O(m log V) for the m tokens that top-k or top-p keep. */
+ * The draw's random number and XTC's are a function of (seed, choice, position) alone (random.h), so the same request
+ * gives the same text whatever else runs. Log-probabilities come from the untouched logits. Nothing is allocated after
+ * tn_sampler_create; a draw costs O(V), and O(m log V) for the m tokens that top-k or top-p keep; DRY at most 50
+ * times the tokens it looks back over. */
 #ifndef TENON_ENGINE_SAMPLER_H
 #define TENON_ENGINE_SAMPLER_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include "engine/dry.h"
 #include "tenon/tenon.h"
 
 #define TN_MAX_TOP_LOGPROBS 20u
@@ -20,9 +22,11 @@ typedef struct tn_sampling {
   float repeat_penalty;
   uint32_t repeat_last; /* 0: none */
   float presence_penalty, frequency_penalty;
+  tn_dry dry;
   float temperature;
   uint32_t top_k;
   float top_p, min_p;
+  float xtc_probability, xtc_threshold;
   uint64_t seed;
   uint32_t choice;
   uint32_t logprobs, top_logprobs;
@@ -58,7 +62,8 @@ void tn_sampler_destroy(tn_sampler *sampler);
 /* Values in their ranges? TN_E_INVALID names the field, the value and the range. */
 tn_status tn_sampling_check(const tn_sampling *sampling, uint32_t vocabulary, tn_error *error);
 
-/* Draws a token. TN_E_INTERNAL: a logit is NaN or +infinite; TN_E_INVALID: bias and bans leave no token. */
+/* Draws a token. TN_E_INTERNAL: a logit is NaN or +infinite; TN_E_INVALID: bias and bans leave no token;
+ * TN_E_MEMORY. */
 tn_status tn_sampler_draw(tn_sampler *sampler, const tn_draw *draw, tn_sample *sample, tn_error *error);
 /* What the logits [vocabulary] say of a token that is given, the one at `position`: its log-probability and the best
  * `top` alternatives. TN_E_INTERNAL as above. */

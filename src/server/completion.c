@@ -189,6 +189,36 @@ static bool read_stream_options(tn_reading *reading, tn_generation *generation, 
   return true;
 }
 
+static bool read_breakers(tn_reading *reading, const json_t *body) {
+  const json_t *list = tn_field(body, "dry_sequence_breakers");
+  size_t count = json_array_size(list);
+  if (!list) return true;
+  const char **texts = tn_arena_array(&reading->arena, count + 1, sizeof *texts);
+  if (!texts) return refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+  for (size_t i = 0; i < count; i++) {
+    texts[i] = json_string_value(json_array_get(list, i));
+    if (!texts[i] || !*texts[i])
+      return refuse(reading, "dry_sequence_breakers", TN_E_INVALID,
+                    "dry_sequence_breakers: element %zu: expected a text that is not empty", i);
+  }
+  reading->options.dry_sequence_breakers = texts;
+  reading->options.dry_sequence_breaker_count = count;
+  return true;
+}
+
+/* DRY and XTC. */
+static bool read_stages(tn_reading *reading, const json_t *body) {
+  tn_request_options *options = &reading->options;
+  json_int_t last = tn_field_integer(body, "dry_penalty_last_n", -1);
+  options->dry_multiplier = (float)tn_field_number(body, "dry_multiplier", 0);
+  options->dry_base = (float)tn_field_number(body, "dry_base", 1.75);
+  options->dry_allowed_length = (uint32_t)tn_field_integer(body, "dry_allowed_length", 2);
+  options->dry_penalty_last_n = last < 0 ? UINT32_MAX : (uint32_t)last;
+  options->xtc_probability = (float)tn_field_number(body, "xtc_probability", 0);
+  options->xtc_threshold = (float)tn_field_number(body, "xtc_threshold", 0.1);
+  return read_breakers(reading, body);
+}
+
 static bool read_options(tn_reading *reading, tn_generation *generation, const json_t *body) {
   tn_request_options *options = &reading->options;
   json_int_t most = tn_field_integer(body, "max_completion_tokens", tn_field_integer(body, "max_tokens", 0));
@@ -209,8 +239,9 @@ static bool read_options(tn_reading *reading, tn_generation *generation, const j
   options->timeout_ns = (uint64_t)generation->exchange->server->options.timeout_seconds * 1000000000u;
   if (tn_field_boolean(body, "store", false))
     return refuse(reading, "store", TN_E_UNSUPPORTED, "store: nothing is stored; give false or leave it out");
-  return read_stop(reading, body) && read_bias(reading, body) && read_format(reading, body) &&
-         read_logprobs(reading, generation, body) && read_stream_options(reading, generation, body);
+  return read_stop(reading, body) && read_bias(reading, body) && read_stages(reading, body) &&
+         read_format(reading, body) && read_logprobs(reading, generation, body) &&
+         read_stream_options(reading, generation, body);
 }
 
 /* ---- prompts ---- */

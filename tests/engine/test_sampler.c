@@ -25,7 +25,7 @@ static void fill_logits(float *logits, uint64_t seed, float scale) {
   for (uint32_t i = 0; i < V; i++) logits[i] = ((float)(next_random(&seed) % 4096) / 4096.0f - 0.5f) * scale;
 }
 
-static const tn_sampling PLAIN = {.repeat_penalty = 1.0f, .temperature = 1.0f, .top_p = 1.0f};
+static const tn_sampling PLAIN = {.repeat_penalty = 1.0f, .dry = {.base = 1.75f}, .temperature = 1.0f, .top_p = 1.0f};
 
 static tn_sampler *make_sampler(void) {
   tn_sampler *sampler;

@@ -159,6 +159,28 @@ class Api(unittest.TestCase):
         biased = self.good(TEXT, text(max_tokens=3, logit_bias={str(first): 100}))
         self.assertIn("z", biased["choices"][0]["text"])
 
+    def test_dry_and_xtc(self):
+        y, z = (self.good("/tokenize", {"content": letter})["tokens"][-1] for letter in "yz")
+        plain = text(max_tokens=12, temperature=0, logit_bias={str(z): 100, str(y): 90})  # says nothing but z
+        options = {"dry_multiplier": 5, "dry_base": 2, "dry_allowed_length": 1, "dry_sequence_breakers": []}
+        said = [self.good(TEXT, dict(plain, **more))["choices"] for more in
+                ({}, options, options, dict(options, dry_penalty_last_n=0), dict(options, dry_penalty_last_n=-1))]
+        self.assertNotEqual(said[0], said[1])
+        self.assertEqual((said[1], said[0]), (said[2], said[3]))
+        self.assertEqual(said[1], said[4])
+        warm = text(max_tokens=12, temperature=1, seed=3)
+        drawn = [self.good(TEXT, dict(warm, **more))["choices"] for more in
+                 ({}, {"xtc_probability": 1, "xtc_threshold": 0.001}, {"xtc_probability": 1, "xtc_threshold": 0.001},
+                  {"xtc_probability": 1, "xtc_threshold": 1})]
+        self.assertNotEqual(drawn[0], drawn[1])
+        self.assertEqual((drawn[1], drawn[0]), (drawn[2], drawn[3]))
+        self.refused(TEXT, text(dry_base=0), "dry_base", "from 1")
+        self.refused(TEXT, text(dry_allowed_length=51), "dry_allowed_length", "to 50")
+        self.refused(TEXT, text(dry_sequence_breakers=["a", ""]), "dry_sequence_breakers", "element 1")
+        self.refused(TEXT, text(dry_sequence_breakers=[7]), "dry_sequence_breakers", "element 0")
+        self.refused(TEXT, text(dry_multiplier=1, dry_sequence_breakers=["a" * 65]), None, "65 bytes")
+        self.refused(TEXT, text(xtc_threshold=2), "xtc_threshold", "from 0 to 1")
+
     def test_structured(self):
         schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"],
                   "additionalProperties": False}

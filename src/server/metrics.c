@@ -76,6 +76,25 @@ static void print_histogram(tn_buf *out, const char *name, const char *help, con
                 (unsigned long long)count);
 }
 
+static void print_positions(tn_buf *out, const char *name, const char *help,
+                            const uint64_t counts[TN_DRAFT_POSITIONS]) {
+  print_head(out, name, "counter", help);
+  for (unsigned i = 0; i < TN_DRAFT_POSITIONS && (i == 0 || counts[i]); i++)
+    tn_buf_printf(out, "tenon_%s{position=\"%u\"} %llu\n", name, i, (unsigned long long)counts[i]);
+}
+
+/* Of an engine that speculates, zeros of others. */
+static void print_drafts(const tn_engine_info *info, tn_buf *out) {
+  print_number(out, "draft_tokens_total", "counter", "Tokens drafted and verified.", (double)info->drafted_tokens);
+  print_number(out, "draft_accepted_tokens_total", "counter", "Drafted tokens that were accepted.",
+               (double)info->accepted_tokens);
+  print_number(out, "draft_steps_total", "counter", "Steps that verified drafts.", (double)info->draft_steps);
+  print_number(out, "draft_seconds_total", "counter", "Time spent drafting.", (double)info->draft_ns / 1e9);
+  print_positions(out, "draft_position_tokens_total", "Tokens drafted by position behind the last token.",
+                  info->drafted_at);
+  print_positions(out, "draft_position_accepted_tokens_total", "Those of them that were accepted.", info->accepted_at);
+}
+
 static void print_engine(tn_engine *engine, tn_buf *out) {
   tn_engine_info info = TN_ENGINE_INFO;
   tn_engine_describe(engine, &info);
@@ -93,6 +112,7 @@ static void print_engine(tn_engine *engine, tn_buf *out) {
   print_number(out, "engine_rows_total", "counter", "Token rows computed.", (double)info.rows);
   print_number(out, "engine_failed_steps_total", "counter", "Steps that failed and were run again.",
                (double)info.failed_steps);
+  print_drafts(&info, out);
 }
 
 void tn_metrics_print(tn_metrics *metrics, tn_engine *engine, tn_buf *out) {

@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "engine/context.h"
 #include "tools/runner_tool.h"
+#include "tools/speculation.h"
 
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
 
@@ -149,11 +150,16 @@ static int eval_perplexity(int argc, char **argv) {
 
 int tn_command_eval(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "perplexity")) return eval_perplexity(argc - 1, argv + 1);
-  const tn_cli_command command = {
-      "eval", "perplexity MODEL --file F [options]", "Measures quality; see tenon eval perplexity --help.", NULL, 0, 0,
-      0};
+  if (argc > 1 && !strcmp(argv[1], "speculate")) return tn_eval_speculate(argc - 1, argv + 1);
+  const tn_cli_command command = {"eval",
+                                  "perplexity MODEL --file F, or speculate MODEL --draft M [options]",
+                                  "Measures quality, and what speculation gains; see tenon eval perplexity --help.",
+                                  NULL,
+                                  0,
+                                  0,
+                                  0};
   size_t count;
   tn_cli_result parsed = tn_cli_parse(&command, argc, argv, NULL, &count);
-  if (parsed == TN_CLI_GO) fprintf(stderr, "tenon eval: what to measure? perplexity\n");
+  if (parsed == TN_CLI_GO) fprintf(stderr, "tenon eval: what to measure? perplexity or speculate\n");
   return parsed == TN_CLI_DONE ? 0 : 2;
 }

@@ -3,6 +3,8 @@
  *   prefill  P tokens of one sequence in steps of --chunk rows, behind DEPTH tokens
  *   decode   N steps of one row for each of S sequences, behind DEPTH tokens
  *   pass     one step of B rows of one sequence (what verifying B - 1 drafted tokens costs)
+ *   speculate  with --draft: N tokens of each of S sequences through the engine, with drafts; its limit is that of
+ * decode
  *
  * The limit of a test is the larger of the time its arithmetic takes at the device's int8 (or float) peak and the time
  * the bytes it must read take at the memory's speed: each weight of a linear once a step, in the file's format, and the
@@ -14,11 +16,13 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "cli/draft.h"
 #include "device/registry.h"
 #include "graph/graph.h"
 #include "tools/bench.h"
 #include "tools/profile.h"
 #include "tools/runner_tool.h"
+#include "tools/speculation.h"
 
 typedef struct bench_test {
   const char *name;
@@ -31,6 +35,7 @@ typedef struct bench_test {
 typedef struct bench_model {
   tn_runner_tool runner;
   tn_bench_list prompts, generated, depths, passes, sequences, threads;
+  tn_engine_options drafting; /* how to speculate; draft NULL: not at all */
   uint32_t repeats;
   bool json, is_profiled;
   const char *trace; /* file, or NULL */
@@ -263,6 +268,85 @@ static tn_status measure_pass(bench_model *bench, uint32_t rows, uint32_t depth,
   return measure(bench, &test, run_pass, rows, error);
 }
 
+/* ---- speculation ---- */
+
+/* Tokens per second of one run: S answers of N tokens to a prompt of the depth's length, all at once. */
+static tn_status run_speculating(tn_engine *engine, const bench_test *test, uint32_t vocabulary, double *speed,
+                                 tn_error *error) {
+  tn_decoding got[TN_MAX_LOGITS_ROWS] = {{0}};
+  uint32_t length = test->depth ? test->depth : 1;
+  int32_t *prompt = tn_calloc(length, sizeof *prompt);
+  if (!prompt) return tn_fail(error, TN_E_MEMORY, "out of memory");
+  for (uint32_t i = 0; i < length; i++) prompt[i] = (int32_t)((i * 2654435761u + 40503u) % vocabulary);
+  tn_request_options request = TN_REQUEST_OPTIONS;
+  request.tokens = prompt;
+  request.token_count = length;
+  request.max_tokens = test->tokens;
+  request.ignore_eos = 1;
+  tn_status status = tn_decode_together(engine, &request, test->sequences, got, error);
+  *speed = 0;
+  for (uint32_t i = 0; i < test->sequences; i++) {
+    if (got[i].seconds > 0) *speed += (got[i].count - 1) / got[i].seconds;
+    free(got[i].tokens);
+  }
+  free(prompt);
+  return status;
+}
+
+static tn_status measure_speculation(bench_model *bench, tn_engine *engine, bench_test *test, tn_error *error) {
+  tn_model_info model = TN_MODEL_INFO;
+  tn_model_describe(bench->runner.model, &model);
+  double seconds = step_limit(bench, test->sequences, test->sequences,
+                              test->sequences * (test->depth + test->tokens / 2.0), &test->bound);
+  test->limit = seconds > 0 ? test->sequences / seconds : 0;
+  double *speeds = tn_calloc(bench->repeats + 1, sizeof *speeds);
+  if (!speeds) return tn_fail(error, TN_E_MEMORY, "out of memory");
+  tn_status status = TN_OK;
+  /* the first one is the warm-up, in which it also learns what passes cost */
+  for (uint32_t i = 0; i <= bench->repeats && status == TN_OK; i++)
+    status = run_speculating(engine, test, model.vocabulary, &speeds[i], error);
+  if (status == TN_OK) {
+    test->speed = tn_bench_spread_of(speeds + 1, bench->repeats);
+    report(bench, test);
+  }
+  free(speeds);
+  return status;
+}
+
+static tn_status run_speculation(bench_model *bench, uint32_t threads, uint32_t context, tn_error *error) {
+  if (!bench->drafting.draft) return TN_OK;
+  tn_model_info model = TN_MODEL_INFO;
+  tn_model_describe(bench->runner.model, &model);
+  tn_engine_options options = bench->drafting;
+  options.threads = threads;
+  options.context = context < model.context ? context + 1 : context;
+  options.max_sequences = bench->max_sequences;
+  options.chunk = bench->runner.chunk;
+  options.device = bench->runner.device;
+  options.kv = bench->runner.kv;
+  options.activations = bench->runner.activations;
+  options.passes = bench->runner.passes;
+  options.packed = bench->runner.packed;
+  tn_engine *engine = NULL;
+  tn_status status = tn_engine_create(bench->runner.model, &options, &engine, error);
+  bool is_profiled = bench->is_profiled;
+  bench->is_profiled = false; /* that is of a runner of our own */
+  for (size_t d = 0; d < bench->depths.count; d++)
+    for (size_t i = 0; i < bench->generated.count; i++)
+      for (size_t s = 0; s < bench->sequences.count && status == TN_OK; s++) {
+        bench_test test = {.name = "speculate",
+                           .tokens = bench->generated.items[i],
+                           .depth = bench->depths.items[d],
+                           .sequences = bench->sequences.items[s],
+                           .rows = options.draft_k,
+                           .threads = threads ? threads : tn_machine_cpus()};
+        if (test.tokens > 1) status = measure_speculation(bench, engine, &test, error);
+      }
+  bench->is_profiled = is_profiled;
+  tn_engine_destroy(engine);
+  return status;
+}
+
 static tn_status run_tests(bench_model *bench, uint32_t threads, tn_error *error) {
   tn_status status = TN_OK;
   for (size_t d = 0; d < bench->depths.count; d++) {
@@ -349,6 +433,7 @@ static tn_status run_all(bench_model *bench, tn_error *error) {
     if (status == TN_OK && bench->trace && is_last)
       status = tn_profile_write_trace(&bench->profile, bench->trace, error);
     close_runner(bench);
+    if (status == TN_OK) status = run_speculation(bench, bench->threads.items[t], context, error);
   }
   return status;
 }
@@ -365,8 +450,9 @@ static int print_json(bench_model *bench, const char *path) {
 }
 
 int tn_bench_model(int argc, char **argv) {
-  bench_model bench = {.repeats = 3, .runner = {.chunk = 512}};
-  const char *prompts = "512", *generated = "128", *depths = "0", *passes = "0", *sequences = "1", *threads = "0";
+  bench_model bench = {.drafting = TN_ENGINE_OPTIONS, .repeats = 3, .runner = {.chunk = 512}};
+  const char *draft_k = NULL, *prompts = "512", *generated = "128", *depths = "0", *passes = "0", *sequences = "1",
+             *threads = "0";
   const tn_cli_option options[] = {
       {"prompt", 'p', TN_CLI_TEXT, &prompts, "LIST", "tokens of a prefill (512); 0: none", 0, 0},
       {"generate", 'n', TN_CLI_TEXT, &generated, "LIST", "tokens decoded (128); 0: none", 0, 0},
@@ -385,6 +471,7 @@ int tn_bench_model(int argc, char **argv) {
        0},
       {"packed", 0, TN_CLI_TEXT, &bench.runner.packed, "WHERE",
        "packed weights on disk: off (default), auto, or a folder", 0, 0},
+      TN_DRAFT_OPTIONS(bench.drafting, draft_k),
       {"profile", 0, TN_CLI_FLAG, &bench.is_profiled, NULL, "time by op", 0, 0},
       {"trace", 0, TN_CLI_TEXT, &bench.trace, "F", "profile, and write a trace for Chrome or Perfetto", 0, 0},
       {"json", 0, TN_CLI_FLAG, &bench.json, NULL, "results as JSON", 0, 0},
@@ -408,6 +495,7 @@ int tn_bench_model(int argc, char **argv) {
   if (status == TN_OK)
     status = tn_bench_parse_list("sequences", sequences, 1, TN_MAX_LOGITS_ROWS, &bench.sequences, &error);
   if (status == TN_OK) status = tn_bench_parse_list("threads", threads, 0, 1024, &bench.threads, &error);
+  if (status == TN_OK) status = tn_cli_read_draft_k(draft_k, &bench.drafting.draft_k, &error);
   bench.is_profiled = bench.is_profiled || bench.trace;
   if (bench.trace) bench.profile.events = json_array();
   bench.results = json_array();

@@ -94,9 +94,10 @@ static tn_status read_prompts(speculate_tool *tool, tn_error *error) {
 
 /* ---- measuring ---- */
 
-static tn_status answer(const speculate_tool *tool, tn_engine *engine, const json_t *prompt, tn_decoding *got,
-                        tn_error *error) {
+static tn_status answer(const speculate_tool *tool, tn_engine *engine, const json_t *prompt, uint64_t seed,
+                        tn_decoding *got, tn_error *error) {
   tn_request_options request = tool->request;
+  request.seed += seed;
   char *messages = NULL;
   request.max_tokens = tool->tokens;
   request.json_schema = tool->schema;
@@ -134,10 +135,12 @@ static void compare(speculate_tool *tool, const tn_decoding *plain, const tn_dec
   if (drafting_seconds > 0) tool->ratios[tool->ratio_count++] = plain_seconds / drafting_seconds;
 }
 
-static tn_status measure_prompt(speculate_tool *tool, size_t number, bool is_counted, tn_error *error) {
+static tn_status measure_prompt(speculate_tool *tool, size_t number, uint32_t repeat, bool is_counted,
+                                tn_error *error) {
   tn_decoding plain[MOST_SEQUENCES] = {{0}}, drafting[MOST_SEQUENCES] = {{0}};
-  tn_status status = answer(tool, tool->plain, tool->prompts[number], plain, error);
-  if (status == TN_OK) status = answer(tool, tool->drafting, tool->prompts[number], drafting, error);
+  uint64_t seed = (repeat * tool->count + number) * tool->sequences;
+  tn_status status = answer(tool, tool->plain, tool->prompts[number], seed, plain, error);
+  if (status == TN_OK) status = answer(tool, tool->drafting, tool->prompts[number], seed, drafting, error);
   if (status == TN_OK && is_counted) compare(tool, plain, drafting);
   for (uint32_t i = 0; i < tool->sequences; i++) {
     free(plain[i].tokens);
@@ -149,10 +152,10 @@ static tn_status measure_prompt(speculate_tool *tool, size_t number, bool is_cou
 static tn_status measure(speculate_tool *tool, tn_error *error) {
   tool->ratios = tn_calloc(tool->count * tool->repeats, sizeof *tool->ratios);
   if (!tool->ratios) return tn_fail(error, TN_E_MEMORY, "out of memory");
-  tn_status status = measure_prompt(tool, 0, false, error);
+  tn_status status = measure_prompt(tool, 0, 0, false, error);
   for (uint32_t r = 0; r < tool->repeats; r++)
     for (size_t i = 0; i < tool->count && status == TN_OK; i++) {
-      status = measure_prompt(tool, i, true, error);
+      status = measure_prompt(tool, i, r, true, error);
       if (status == TN_OK && tool->ratio_count)
         fprintf(stderr, "prompt %zu of %zu: speed-up %.2f\n", i + 1, tool->count, tool->ratios[tool->ratio_count - 1]);
     }

@@ -40,6 +40,8 @@ def main():
 
         call = {"name": "add", "arguments": {"a": 1}}
         check("run", run("run", model, "-p", "x", "--tools", tools), 0, ["I add.", call], "Hm.")
+        check("drafts", run("run", model, "-p", "x", "--tools", tools, "--draft", "ngram", "--draft-k", "4"), 0, ["I add.", call], "Hm.")
+        check("drafted by itself", run("run", model, "-p", "x", "--tools", tools, "--draft", model), 0, ["I add.", call], "Hm.")
         check("no tools", run("run", model, "-p", "x"), 0,
               ["I add.", "<tool_call>", '{"name": "add", "arguments": {"a": 1}}', "</tool_call>"], "Hm.")
         check("raw", run("run", model, "-p", "x", "--raw"), 0, "".join(SCRIPT).split("\n"), "")

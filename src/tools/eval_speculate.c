@@ -301,7 +301,7 @@ int tn_eval_speculate(int argc, char **argv) {
       {"device", 0, TN_CLI_TEXT, &tool.engine.device, "D", "device that runs the model", 0, 0},
       {"threads", 't', TN_CLI_U32, &tool.engine.threads, "N", "threads of the cpu device", 1, 256},
       {"ctx", 0, TN_CLI_U32, &tool.engine.context, "N", "context; default: the model's", 1, 1 << 28},
-      {"kv", 0, TN_CLI_TEXT, &tool.engine.kv, "TYPE", "KV memory in f16 (default), bf16 or f32", 0, 0},
+      {"kv", 0, TN_CLI_TEXT, &tool.engine.kv, "TYPE", "KV memory in f16 (default), bf16, f32 or int8", 0, 0},
       {"activations", 0, TN_CLI_TEXT, &tool.engine.activations, "MODE", "auto (default) or float", 0, 0},
       {"json", 0, TN_CLI_FLAG, &tool.json, NULL, "the result as JSON", 0, 0},
   };

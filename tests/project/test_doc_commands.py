@@ -32,7 +32,7 @@ def commands(text):
 
 
 def help_of(tenon, words):
-    asked = words[:2] + ["--help"] if words[0] == "bench" and len(words) > 1 else ["help", words[0]]
+    asked = words[:2] + ["--help"] if words[0] in ("bench", "eval") and len(words) > 1 else ["help", words[0]]
     result = subprocess.run([tenon] + asked, capture_output=True, text=True, timeout=60)
     return result.stdout if result.returncode == 0 else None
 

@@ -315,6 +315,14 @@ static char *messages_text(const json_t *messages) {
   return text;
 }
 
+/* A message is a token at least: a conversation that can't fit isn't rendered first. */
+static bool fits(tn_reading *reading, const tn_generation *generation, const json_t *messages) {
+  uint32_t context = generation->exchange->server->engine_info.context;
+  return json_array_size(messages) <= context ||
+         refuse(reading, NULL, TN_E_LIMIT, "the conversation has %zu messages; the context holds %" PRIu32 " tokens",
+                json_array_size(messages), context);
+}
+
 static bool read_messages(tn_reading *reading, const json_t *body) {
   const json_t *messages = tn_field(body, "messages"), *extra = tn_field(body, "chat_template_kwargs");
   for (size_t i = 0; i < json_array_size(messages); i++)
@@ -365,8 +373,8 @@ static bool submit_prompt(tn_reading *reading, tn_generation *generation, size_t
 }
 
 static bool submit_chat(tn_reading *reading, tn_generation *generation, const json_t *body) {
-  return read_messages(reading, body) && read_tools(reading, body) &&
-         submit_prompt(reading, generation, 0, generation->count, false);
+  return fits(reading, generation, tn_field(body, "messages")) && read_messages(reading, body) &&
+         read_tools(reading, body) && submit_prompt(reading, generation, 0, generation->count, false);
 }
 
 static bool submit_prompts(tn_reading *reading, tn_generation *generation, const json_t *body) {

@@ -11,11 +11,13 @@ static bool out_of_memory(tn_conversion *to) {
 
 bool tn_conversion_init(tn_conversion *to) {
   *to = (tn_conversion){.chat = json_object(), .messages = json_array()};
+  for (size_t i = 0; i < TN_COUNT(to->texts); i++) tn_buf_init(&to->texts[i].text);
   return tn_convert_set(to, to->chat, "messages", to->messages);
 }
 
 void tn_conversion_finish(tn_conversion *to) {
   json_decref(to->chat);
+  for (size_t i = 0; i < TN_COUNT(to->texts); i++) tn_buf_finish(&to->texts[i].text);
 }
 
 bool tn_conversion_refuse(tn_conversion *to, const char *parameter, tn_status status, const char *format, ...) {
@@ -61,14 +63,35 @@ json_t *tn_convert_turn(tn_conversion *to, const char *role) {
 }
 
 json_t *tn_convert_message(tn_conversion *to, const char *role) {
-  json_t *message = json_pack("{s:s}", "role", role);
+  json_t *message = json_pack("{s:s, s:n}", "role", role, "content");
   return tn_convert_append(to, to->messages, message) ? message : NULL;
 }
 
-bool tn_convert_text(tn_conversion *to, json_t *message, const char *key, const char *text) {
-  const char *before = json_string_value(json_object_get(message, key));
-  json_t *both = before ? json_sprintf("%s\n%s", before, text) : json_string(text);
-  return tn_convert_set(to, message, key, both);
+bool tn_convert_end_texts(tn_conversion *to) {
+  static const char *const keys[] = {"content", "reasoning_content"};
+  bool good = true;
+  for (size_t i = 0; i < TN_COUNT(keys); i++) {
+    tn_buf *text = &to->texts[i].text;
+    if (text->failed) good = out_of_memory(to);
+    if (good && to->texts[i].is_there)
+      good = tn_convert_set(to, to->open, keys[i], json_stringn(text->size ? text->data : "", text->size));
+    tn_buf_clear(text);
+    to->texts[i].is_there = false;
+  }
+  to->open = NULL;
+  return good;
+}
+
+bool tn_convert_text(tn_conversion *to, json_t *message, tn_message_text which, const char *text) {
+  if (to->open != message && !tn_convert_end_texts(to)) return false;
+  to->open = message;
+  if (to->texts[which].is_there) tn_buf_putc(&to->texts[which].text, '\n');
+  to->texts[which].is_there = true;
+  return tn_buf_puts(&to->texts[which].text, text) || out_of_memory(to);
+}
+
+bool tn_convert_has_text(const tn_conversion *to, const json_t *message, tn_message_text which) {
+  return to->open == message && to->texts[which].is_there;
 }
 
 /* The array of that name, made if it isn't there. */

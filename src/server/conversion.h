@@ -8,8 +8,14 @@
 #include "server/internal.h"
 
 typedef struct tn_conversion {
-  json_t *chat;          /* the body for chat completions */
-  json_t *messages;      /* in it */
+  json_t *chat;     /* the body for chat completions */
+  json_t *messages; /* in it */
+  /* the texts of the last message that was given some: content, and reasoning_content */
+  json_t *open;
+  struct {
+    bool is_there;
+    tn_buf text;
+  } texts[2];
   const char *parameter; /* the field at fault, a constant */
   const char *code;      /* of the error; NULL: by its status */
   tn_error error;
@@ -34,12 +40,17 @@ bool tn_convert_copy(tn_conversion *to, const json_t *body, const char *name, co
 /* The same for a list of names that mean the same in both APIs. */
 bool tn_convert_copies(tn_conversion *to, const json_t *body, const char *const *names, size_t count);
 
-/* Appends an empty message of a role to the conversation; NULL when that failed. */
+/* Appends a message of a role, without content, to the conversation; NULL when that failed. */
 json_t *tn_convert_message(tn_conversion *to, const char *role);
 /* The last message if it is of that role, else a new one. */
 json_t *tn_convert_turn(tn_conversion *to, const char *role);
-/* Appends text to a text member of a message, behind a newline where there is some already. */
-bool tn_convert_text(tn_conversion *to, json_t *message, const char *key, const char *text);
+typedef enum tn_message_text { TN_MESSAGE_CONTENT, TN_MESSAGE_REASONING } tn_message_text;
+/* Appends text to the last message, behind a newline where there is some already. */
+bool tn_convert_text(tn_conversion *to, json_t *message, tn_message_text which, const char *text);
+/* Whether the last message has such text. */
+bool tn_convert_has_text(const tn_conversion *to, const json_t *message, tn_message_text which);
+/* All messages are there: to be called before the conversation is used. */
+bool tn_convert_end_texts(tn_conversion *to);
 /* Appends a call to a message of the assistant; `arguments`: an object, or JSON in a text. */
 bool tn_convert_call(tn_conversion *to, json_t *message, const char *id, const char *name, json_t *arguments);
 /* Offers a function; description and parameters may be NULL. */

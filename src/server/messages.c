@@ -18,16 +18,16 @@ static bool bad_block(tn_conversion *to, const char *parameter, size_t message, 
 
 /* Appends a text or a list of text blocks to a message's content. */
 static bool add_texts(tn_conversion *to, json_t *message, const json_t *content, const char *parameter) {
-  if (json_is_string(content)) return tn_convert_text(to, message, "content", json_string_value(content));
+  if (json_is_string(content)) return tn_convert_text(to, message, TN_MESSAGE_CONTENT, json_string_value(content));
   for (size_t i = 0; i < json_array_size(content); i++) {
     const json_t *block = json_array_get(content, i);
     const char *text = is(tn_field_text(block, "type"), "text") ? tn_field_text(block, "text") : NULL;
     if (!text)
       return tn_conversion_refuse(to, parameter, TN_E_UNSUPPORTED,
                                   "%s: block %zu: expected a text; nothing else is taken", parameter, i);
-    if (!tn_convert_text(to, message, "content", text)) return false;
+    if (!tn_convert_text(to, message, TN_MESSAGE_CONTENT, text)) return false;
   }
-  return json_object_get(message, "content") || tn_convert_text(to, message, "content", "");
+  return tn_convert_has_text(to, message, TN_MESSAGE_CONTENT) || tn_convert_text(to, message, TN_MESSAGE_CONTENT, "");
 }
 
 static bool add_result(tn_conversion *to, const json_t *block, size_t number, size_t i) {
@@ -52,7 +52,7 @@ static bool add_user(tn_conversion *to, const json_t *content, size_t number) {
       if (!add_result(to, block, number, i)) return false;
     } else if (is(type, "text") && tn_field_text(block, "text")) {
       if (!message && !(message = tn_convert_turn(to, "user"))) return false;
-      if (!tn_convert_text(to, message, "content", tn_field_text(block, "text"))) return false;
+      if (!tn_convert_text(to, message, TN_MESSAGE_CONTENT, tn_field_text(block, "text"))) return false;
     } else {
       return bad_block(to, "messages", number, i, "expected a text or a tool_result; nothing else is taken");
     }
@@ -65,8 +65,8 @@ static bool add_assistant_block(tn_conversion *to, json_t *message, const json_t
   const char *thinking = tn_field_text(block, "thinking");
   const char *id = tn_field_text(block, "id"), *name = tn_field_text(block, "name");
   json_t *input = tn_field(block, "input");
-  if (is(type, "text") && text) return tn_convert_text(to, message, "content", text);
-  if (is(type, "thinking") && thinking) return tn_convert_text(to, message, "reasoning_content", thinking);
+  if (is(type, "text") && text) return tn_convert_text(to, message, TN_MESSAGE_CONTENT, text);
+  if (is(type, "thinking") && thinking) return tn_convert_text(to, message, TN_MESSAGE_REASONING, thinking);
   if (!is(type, "tool_use"))
     return bad_block(to, "messages", number, i, "expected a text, thinking or a tool_use; nothing else is taken");
   if (!id || !name || !json_is_object(input))
@@ -77,7 +77,6 @@ static bool add_assistant_block(tn_conversion *to, json_t *message, const json_t
 static bool add_assistant(tn_conversion *to, const json_t *content, size_t number) {
   json_t *message = tn_convert_turn(to, "assistant");
   if (!message) return false;
-  if (!json_object_get(message, "content") && !tn_convert_set(to, message, "content", json_null())) return false;
   for (size_t i = 0; i < json_array_size(content); i++)
     if (!add_assistant_block(to, message, json_array_get(content, i), number, i)) return false;
   return true;
@@ -95,7 +94,7 @@ static bool add_message(tn_conversion *to, const json_t *turn, size_t number) {
                                 number);
   if (json_is_string(content)) {
     json_t *message = tn_convert_turn(to, role);
-    return message && tn_convert_text(to, message, "content", json_string_value(content));
+    return message && tn_convert_text(to, message, TN_MESSAGE_CONTENT, json_string_value(content));
   }
   if (!json_is_array(content) || !json_array_size(content))
     return tn_conversion_refuse(to, "messages", TN_E_INVALID,
@@ -196,8 +195,8 @@ static bool check_thread(tn_conversion *to, const json_t *body) {
 }
 
 static bool convert_prompt(tn_conversion *to, const json_t *body) {
-  return add_conversation(to, body) && add_tools(to, body) && add_choice(to, body) && add_thinking(to, body) &&
-         add_format(to, body);
+  return add_conversation(to, body) && tn_convert_end_texts(to) && add_tools(to, body) && add_choice(to, body) &&
+         add_thinking(to, body) && add_format(to, body);
 }
 
 static bool convert(tn_conversion *to, const json_t *body) {

@@ -29,8 +29,8 @@ static bool is_text_part(const char *type) {
 }
 
 /* Appends a text or a list of text parts to a message. */
-static bool add_texts(const conversation *at, json_t *message, const char *key, const json_t *content) {
-  if (json_is_string(content)) return tn_convert_text(at->to, message, key, json_string_value(content));
+static bool add_texts(const conversation *at, json_t *message, tn_message_text which, const json_t *content) {
+  if (json_is_string(content)) return tn_convert_text(at->to, message, which, json_string_value(content));
   if (!json_is_array(content)) return bad_item(at, TN_E_INVALID, "expected a text or a list of text parts");
   for (size_t i = 0; i < json_array_size(content); i++) {
     const json_t *part = json_array_get(content, i);
@@ -38,18 +38,17 @@ static bool add_texts(const conversation *at, json_t *message, const char *key, 
     const char *text = is_text_part(type) ? tn_field_text(part, "text") : NULL;
     if (is(type, "refusal")) text = tn_field_text(part, "refusal");
     if (!text) return bad_item(at, TN_E_UNSUPPORTED, "expected text parts; nothing else is taken");
-    if (!tn_convert_text(at->to, message, key, text)) return false;
+    if (!tn_convert_text(at->to, message, which, text)) return false;
   }
-  return json_object_get(message, key) || tn_convert_text(at->to, message, key, "");
+  return tn_convert_has_text(at->to, message, which) || tn_convert_text(at->to, message, which, "");
 }
 
 /* The turn of the assistant, or a new one: with calls in it, it is followed by calls alone. */
 static json_t *turn_of_assistant(conversation *at, bool may_have_content, bool may_have_calls) {
-  bool fits = at->turn && (may_have_content || !tn_field(at->turn, "content")) &&
+  bool fits = at->turn && (may_have_content || !tn_convert_has_text(at->to, at->turn, TN_MESSAGE_CONTENT)) &&
               (may_have_calls || !tn_field(at->turn, "tool_calls"));
   if (fits) return at->turn;
   at->turn = tn_convert_message(at->to, "assistant");
-  if (at->turn && !tn_convert_set(at->to, at->turn, "content", json_null())) at->turn = NULL;
   return at->turn;
 }
 
@@ -58,13 +57,13 @@ static bool add_message(conversation *at, const json_t *item) {
   const json_t *content = tn_field(item, "content");
   if (is(role, "assistant")) {
     json_t *turn = turn_of_assistant(at, false, false);
-    return turn && add_texts(at, turn, "content", content);
+    return turn && add_texts(at, turn, TN_MESSAGE_CONTENT, content);
   }
   if (!is(role, "user") && !is(role, "system") && !is(role, "developer"))
     return bad_item(at, TN_E_INVALID, "role: expected user, assistant, system or developer");
   at->turn = NULL;
   json_t *message = tn_convert_message(at->to, role);
-  return message && add_texts(at, message, "content", content);
+  return message && add_texts(at, message, TN_MESSAGE_CONTENT, content);
 }
 
 static bool add_call(conversation *at, const json_t *item) {
@@ -82,7 +81,7 @@ static bool add_result(conversation *at, const json_t *item) {
   at->turn = NULL;
   json_t *message = tn_convert_message(at->to, "tool");
   return message && tn_convert_set(at->to, message, "tool_call_id", json_string(id)) &&
-         add_texts(at, message, "content", tn_field(item, "output"));
+         add_texts(at, message, TN_MESSAGE_CONTENT, tn_field(item, "output"));
 }
 
 static bool add_reasoning(conversation *at, const json_t *item) {
@@ -90,7 +89,7 @@ static bool add_reasoning(conversation *at, const json_t *item) {
   if (!json_array_size(content)) content = tn_field(item, "summary");
   if (!json_array_size(content)) return true;
   json_t *turn = turn_of_assistant(at, false, false);
-  return turn && add_texts(at, turn, "reasoning_content", content);
+  return turn && add_texts(at, turn, TN_MESSAGE_REASONING, content);
 }
 
 static bool add_item(conversation *at, const json_t *item) {
@@ -111,11 +110,11 @@ static bool add_input(tn_conversion *to, const json_t *body) {
     return tn_conversion_refuse(to, "input", TN_E_INVALID, "input: the list is empty");
   if (instructions) {
     json_t *message = tn_convert_message(to, "system");
-    if (!message || !tn_convert_text(to, message, "content", instructions)) return false;
+    if (!message || !tn_convert_text(to, message, TN_MESSAGE_CONTENT, instructions)) return false;
   }
   if (json_is_string(input)) {
     json_t *message = tn_convert_message(to, "user");
-    return message && tn_convert_text(to, message, "content", json_string_value(input));
+    return message && tn_convert_text(to, message, TN_MESSAGE_CONTENT, json_string_value(input));
   }
   for (at.number = 0; at.number < json_array_size(input); at.number++)
     if (!add_item(&at, json_array_get(input, at.number))) return false;
@@ -220,8 +219,8 @@ static bool check_state(tn_conversion *to, const json_t *body) {
 
 static bool convert(tn_conversion *to, const json_t *body) {
   static const char *const same[] = {"min_tokens", "ignore_eos", "seed", "stream", "temperature", "top_p"};
-  return check_state(to, body) && add_input(to, body) && add_tools(to, body) && add_choice(to, body) &&
-         add_format(to, body) && add_reasoning_options(to, body) && add_logprobs(to, body) &&
+  return check_state(to, body) && add_input(to, body) && tn_convert_end_texts(to) && add_tools(to, body) &&
+         add_choice(to, body) && add_format(to, body) && add_reasoning_options(to, body) && add_logprobs(to, body) &&
          tn_convert_copy(to, body, "max_output_tokens", "max_tokens") &&
          tn_convert_copies(to, body, same, TN_COUNT(same));
 }

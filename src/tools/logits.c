@@ -58,6 +58,7 @@ static tn_status write_logits(logits_tool *tool, tn_error *error) {
   if (status == TN_OK) status = tn_parse_tokens(text ? text : tool->tokens, &tokens, &count, error);
   row_writer writer = {.vocabulary = tn_runner_describe(tool->runner.runner)->vocabulary};
   if (status == TN_OK) status = feed(tool, tokens, count, tool->all, keep_row, &writer, error);
+  if (status == TN_E_INVALID && tool->tokens_file) tn_error_prefix(error, "%s", tool->tokens_file);
   if (status == TN_OK) status = tn_file_write(tool->out, writer.bytes.data, writer.bytes.size, error);
   tn_buf_finish(&writer.bytes);
   free(tokens);

@@ -143,6 +143,18 @@ typedef struct tn_engine_info {
   { .size = sizeof(tn_engine_info) }
 TN_API void tn_engine_describe(tn_engine *engine, tn_engine_info *info);
 
+/* ---- the prefix cache on disk ----
+ * Files hold KV (and states) of one model and one configuration. A file that was cut off or altered (TN_E_FORMAT), or
+ * is of another version, model or configuration (TN_E_UNSUPPORTED), is refused with the reason before any of it is
+ * used. A save writes beside `path` and renames when all is written, so that a crash leaves the old file. Both run
+ * between two steps, which wait for it; not from on_output. Whoever can read a file can read the conversations in it.
+ */
+
+/* Saves all that the cache holds at this moment. */
+TN_API tn_status tn_engine_save_cache(tn_engine *engine, const char *path, tn_error *error);
+/* Adds what a file holds to the cache, as far as free pages reach, those used last first. TN_E_NOT_FOUND: no file. */
+TN_API tn_status tn_engine_load_cache(tn_engine *engine, const char *path, tn_error *error);
+
 /* ---- request: one prompt and its answer ---- */
 typedef struct tn_request tn_request;
 
@@ -291,6 +303,14 @@ TN_API tn_status tn_request_next(tn_request *request, tn_output *output, uint64_
 /* Ends the request within one step; its last output has finish CANCELLED. Any thread, any time, any number of times. */
 TN_API void tn_request_cancel(tn_request *request);
 TN_API void tn_request_destroy(tn_request *request);
+
+/* A session: as tn_engine_save_cache, of what the cache knows of one request's prompt and answer alone (`request` NULL:
+ * of nothing), together with a note of the caller's (the conversation, say; NULL: ""). */
+TN_API tn_status tn_engine_save_session(tn_engine *engine, const tn_request *request, const char *note,
+                                        const char *path, tn_error *error);
+/* Adds it to the cache. *note: the note, tn_free() it; it is given even if the call fails because the file is of
+ * another model or configuration, else NULL then. */
+TN_API tn_status tn_engine_load_session(tn_engine *engine, const char *path, char **note, tn_error *error);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,8 @@
 typedef struct chat {
   tn_generator generator;
   const char *system;
+  const char *session; /* file that keeps the conversation; NULL: none */
+  bool is_changed;     /* since it was loaded */
   json_t *messages;
   json_t *open_calls; /* calls of the last answer that the user hasn't answered yet */
   bool interactive;
@@ -27,10 +29,61 @@ static bool start_over(chat *talk) {
     fprintf(stderr, "tenon: the system message is not valid UTF-8\n");
     return false;
   }
+  tn_request_destroy(talk->generator.last);
+  talk->generator.last = NULL;
+  talk->is_changed = true;
   json_array_clear(talk->messages);
   json_array_clear(talk->open_calls);
   if (message) json_array_append_new(talk->messages, message);
   return true;
+}
+
+/* ---- the session file: the conversation as a note, and the KV of its last turn ---- */
+
+/* Takes the conversation out of a note; false when it is none of chat's. */
+static bool take_conversation(chat *talk, const char *note) {
+  json_t *root = json_loads(note, 0, NULL), *messages = json_object_get(root, "messages");
+  json_t *calls = json_object_get(root, "open_calls");
+  bool is_ours = json_is_array(messages) && json_is_array(calls);
+  if (is_ours) {
+    json_array_clear(talk->messages);
+    json_array_clear(talk->open_calls);
+    json_array_extend(talk->messages, messages);
+    json_array_extend(talk->open_calls, calls);
+  }
+  json_decref(root);
+  return is_ours;
+}
+
+/* Goes on with the session, if its file is there. KV that can't be used is computed anew; a damaged file is an error.
+ */
+static tn_status resume(chat *talk, tn_error *error) {
+  char *note = NULL;
+  talk->is_changed = false;
+  if (!talk->session) return TN_OK;
+  tn_status status = tn_engine_load_session(talk->generator.engine, talk->session, &note, error);
+  if (status == TN_E_NOT_FOUND) return TN_OK;
+  if (note && status != TN_OK) fprintf(stderr, "tenon: the session's KV is computed anew: %s\n", error->message);
+  if (note) {
+    bool is_ours = take_conversation(talk, note);
+    status = is_ours ? TN_OK : tn_fail(error, TN_E_FORMAT, "%s: not a session of tenon chat", talk->session);
+  }
+  if (status == TN_OK && talk->system)
+    status = tn_fail(error, TN_E_INVALID, "--system: the session of %s has begun already", talk->session);
+  tn_free(note);
+  return status;
+}
+
+static tn_status keep_session(chat *talk, tn_error *error) {
+  if (!talk->session || !talk->is_changed) return TN_OK;
+  json_t *root = json_pack("{s:O, s:O}", "messages", talk->messages, "open_calls", talk->open_calls);
+  char *note = root ? json_dumps(root, JSON_COMPACT) : NULL;
+  json_decref(root);
+  tn_status status =
+      note ? tn_engine_save_session(talk->generator.engine, talk->generator.last, note, talk->session, error)
+           : tn_fail(error, TN_E_MEMORY, "no memory for the session");
+  free(note);
+  return status;
 }
 
 /* A line typed at the prompt; Ctrl-C drops what was typed. */
@@ -144,6 +197,7 @@ static bool take_turn(chat *talk, const char *line) {
     json_array_remove(talk->messages, json_array_size(talk->messages) - 1);
     json_decref(said);
   } else {
+    talk->is_changed = true;
     json_array_append_new(talk->messages, said);
     json_array_clear(talk->open_calls);
     json_array_extend(talk->open_calls, talk->generator.calls);
@@ -155,8 +209,10 @@ static bool take_turn(chat *talk, const char *line) {
 
 static int talk_until_end(chat *talk) {
   char *system = NULL;
-  bool going = start_over(talk), interrupted = false;
-  if (!going) return 1;
+  bool going = true, interrupted = false;
+  tn_error error = {0};
+  if (!start_over(talk)) return 1;
+  if (resume(talk, &error) != TN_OK) return tn_cli_fail(error.message);
   if (talk->interactive) fprintf(stderr, "/help lists the commands, Ctrl-D leaves.\n");
   tn_catch_interrupts();
   while (going && !interrupted) {
@@ -174,6 +230,7 @@ static int talk_until_end(chat *talk) {
     interrupted = tn_terminated();
   }
   free(system);
+  if (keep_session(talk, &error) != TN_OK) return tn_cli_fail(error.message);
   return interrupted ? tn_cli_fail("interrupted") : tn_cli_finish_output();
 }
 
@@ -181,6 +238,8 @@ int tn_command_chat(int argc, char **argv) {
   chat talk = {.generator = TN_GENERATOR, .interactive = tn_is_terminal(0)};
   const tn_cli_option options[] = {
       {"system", 0, TN_CLI_TEXT, &talk.system, "TEXT", "system message", 0, 0},
+      {"session", 0, TN_CLI_TEXT, &talk.session, "F", "goes on with the conversation in file F, and keeps it there", 0,
+       0},
       TN_GENERATOR_OPTIONS(talk.generator),
   };
   const tn_cli_command command = {"chat",  "MODEL [options]", "Talks with a model; /help lists what can be typed.",

@@ -44,6 +44,7 @@ tn_status tn_generator_open(tn_generator *generator, const char *path, tn_error 
 }
 
 void tn_generator_close(tn_generator *generator) {
+  tn_request_destroy(generator->last);
   tn_engine_destroy(generator->engine);
   tn_model_close(generator->model);
   free(generator->constraint);
@@ -189,7 +190,8 @@ tn_answer_end tn_generator_answer(tn_generator *generator, tn_request_options *o
       print_drafts(generator->engine);
     }
   }
-  tn_request_destroy(request);
+  tn_request_destroy(generator->last);
+  generator->last = request;
   if (text) *text = tn_buf_take(&w.text);
   tn_buf_finish(&w.text);
   return end;

@@ -21,6 +21,7 @@ typedef struct tn_generator {
   char *constraint;     /* the text of schema_file or grammar_file */
   char *tools;          /* of tools_file */
   struct json_t *calls; /* of the last answer: [{"id", "name", "arguments": {...}}] */
+  tn_request *last;     /* the last answer's; NULL: none yet */
 } tn_generator;
 
 #define TN_GENERATOR                                                                                        \

@@ -16,6 +16,7 @@ typedef struct serve_command {
   tn_engine_options engine;
   uint32_t port;
   const char *key, *key_file, *listen, *certificate_file, *private_key_file, *draft_k;
+  const char *cache_file;
   bool fields;
   char *key_text; /* of key_file */
   char *certificate, *private_key;
@@ -74,6 +75,16 @@ static const char *last_part(const char *path) {
   return slash && slash[1] ? slash + 1 : path;
 }
 
+/* What the prefix cache held when the server ended. A file that can't be used is said so, and written anew at the end.
+ */
+static void load_cache(const serve_command *serve, tn_engine *engine) {
+  tn_error error;
+  if (!serve->cache_file) return;
+  tn_status status = tn_engine_load_cache(engine, serve->cache_file, &error);
+  if (status != TN_OK && status != TN_E_NOT_FOUND)
+    fprintf(stderr, "tenon: the prefix cache begins empty: %s\n", error.message);
+}
+
 static tn_status serve_model(serve_command *serve, const char *path, tn_error *error) {
   tn_model *model = NULL;
   tn_engine *engine = NULL;
@@ -84,7 +95,9 @@ static tn_status serve_model(serve_command *serve, const char *path, tn_error *e
     if (!serve->server.name) serve->server.name = *info.name ? info.name : last_part(path);
     status = tn_engine_create(model, &serve->engine, &engine, error);
   }
+  if (status == TN_OK) load_cache(serve, engine);
   if (status == TN_OK) status = tn_serve(model, engine, &serve->server, error);
+  if (status == TN_OK && serve->cache_file) status = tn_engine_save_cache(engine, serve->cache_file, error);
   tn_engine_destroy(engine);
   tn_model_close(model);
   return status;
@@ -124,6 +137,8 @@ int tn_command_serve(int argc, char **argv) {
       {"packed", 0, TN_CLI_TEXT, &serve.engine.packed, "WHERE",
        "packed weights kept for later starts: auto (default), off, or a folder", 0, 0},
       TN_DRAFT_OPTIONS(serve.engine, serve.draft_k),
+      {"cache-file", 0, TN_CLI_TEXT, &serve.cache_file, "F",
+       "keeps the prefix cache in file F while the server is down", 0, 0},
       {"fields", 0, TN_CLI_FLAG, &serve.fields, NULL, "print the table of the API's fields and end", 0, 0},
   };
   const tn_cli_command command = {

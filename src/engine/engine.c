@@ -3,12 +3,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "engine/cache_file.h"
 #include "engine/prompt.h"
 #include "engine/scheduler.h"
 
 #define DEFAULT_QUEUE 256u
+
+/* Something to be done by the engine's thread between two steps. */
+typedef struct engine_task {
+  tn_status (*run)(tn_engine *engine, void *argument, tn_error *error);
+  void *argument;
+  tn_status status;
+  tn_error error;
+  bool is_done;
+} engine_task;
 
 struct tn_engine {
   /* fixed after the start */
@@ -28,6 +39,8 @@ struct tn_engine {
 
   /* under the lock */
   bool is_ending;
+  engine_task *task; /* NULL: none */
+  tn_cond *task_done;
   tn_request *incoming; /* submitted since the last step, the last one first */
   uint32_t incoming_count;
   uint64_t arrivals;
@@ -97,11 +110,24 @@ static void take_incoming(tn_engine *engine) {
   engine->incoming_count = 0;
 }
 
+/* Under the lock, which is let go meanwhile. */
+static void run_task(tn_engine *engine) {
+  engine_task *task = engine->task;
+  tn_mutex_unlock(engine->lock);
+  task->status = task->run(engine, task->argument, &task->error);
+  tn_mutex_lock(engine->lock);
+  take_snapshot(engine);
+  task->is_done = true;
+  engine->task = NULL;
+  tn_cond_broadcast(engine->task_done);
+}
+
 static void run_engine(void *argument) {
   tn_engine *engine = argument;
   bool has_work = false;
   tn_mutex_lock(engine->lock);
   while (!engine->is_ending) {
+    if (engine->task) run_task(engine);
     if (!has_work && !engine->incoming) {
       tn_cond_wait(engine->wake, engine->lock, UINT64_MAX);
       continue;
@@ -178,9 +204,11 @@ tn_status tn_engine_start(tn_runner *runner, tn_engine_drafting drafting, const 
   describe_runner(engine);
   engine->lock = tn_mutex_create();
   engine->wake = tn_cond_create();
+  engine->task_done = tn_cond_create();
   engine->scheduler.on_released = on_released;
   engine->scheduler.context = engine;
-  if (engine->lock && engine->wake) engine->thread = tn_thread_start("tenon-engine", run_engine, engine);
+  if (engine->lock && engine->wake && engine->task_done)
+    engine->thread = tn_thread_start("tenon-engine", run_engine, engine);
   if (!engine->thread) {
     status = tn_fail(error, TN_E_MEMORY, "the engine's thread can't be started");
     goto fail;
@@ -206,6 +234,7 @@ void tn_engine_destroy(tn_engine *engine) {
   tn_runner_destroy(engine->runner);
   tn_model_close(engine->draft_model);
   tn_cond_destroy(engine->wake);
+  tn_cond_destroy(engine->task_done);
   tn_mutex_destroy(engine->lock);
   free(engine);
 }
@@ -268,4 +297,66 @@ tn_status tn_engine_submit(tn_engine *engine, const tn_request_options *given, t
   }
   *request = made;
   return status;
+}
+
+/* ---- the prefix cache on disk ---- */
+
+/* Has the engine's thread do something, and waits for it. */
+static tn_status do_between_steps(tn_engine *engine, tn_status (*run)(tn_engine *, void *, tn_error *), void *argument,
+                                  tn_error *error) {
+  engine_task task = {.run = run, .argument = argument};
+  tn_mutex_lock(engine->lock);
+  while (engine->task) tn_cond_wait(engine->task_done, engine->lock, UINT64_MAX);
+  engine->task = &task;
+  tn_cond_broadcast(engine->wake);
+  while (!task.is_done) tn_cond_wait(engine->task_done, engine->lock, UINT64_MAX);
+  tn_mutex_unlock(engine->lock);
+  if (task.status != TN_OK && error) *error = task.error;
+  return task.status;
+}
+
+typedef struct cache_task {
+  const char *path;
+  bool is_session;
+  const tn_request *request;
+  const char *note;
+  char **loaded_note;
+} cache_task;
+
+static tn_status save(tn_engine *engine, void *argument, tn_error *error) {
+  static const int32_t none[1];
+  const cache_task *task = argument;
+  tn_cache_saving saving = {.tokens = task->is_session ? none : NULL, .note = task->note};
+  if (task->request) {
+    saving.tokens = task->request->tokens;
+    saving.count = task->request->token_count;
+    saving.salt = task->request->salt;
+  }
+  return tn_cache_save(&engine->scheduler.kv, &saving, task->path, error);
+}
+
+static tn_status load(tn_engine *engine, void *argument, tn_error *error) {
+  const cache_task *task = argument;
+  uint64_t tokens;
+  tn_status status = tn_cache_load(&engine->scheduler.kv, task->path, task->loaded_note, &tokens, error);
+  if (status == TN_OK) tn_log(TN_LOG_INFO, "%s: %llu tokens of KV loaded", task->path, (unsigned long long)tokens);
+  return status;
+}
+
+tn_status tn_engine_save_cache(tn_engine *engine, const char *path, tn_error *error) {
+  return do_between_steps(engine, save, &(cache_task){.path = path}, error);
+}
+
+tn_status tn_engine_load_cache(tn_engine *engine, const char *path, tn_error *error) {
+  return do_between_steps(engine, load, &(cache_task){.path = path}, error);
+}
+
+tn_status tn_engine_save_session(tn_engine *engine, const tn_request *request, const char *note, const char *path,
+                                 tn_error *error) {
+  cache_task task = {.path = path, .is_session = true, .request = request, .note = note};
+  return do_between_steps(engine, save, &task, error);
+}
+
+tn_status tn_engine_load_session(tn_engine *engine, const char *path, char **note, tn_error *error) {
+  return do_between_steps(engine, load, &(cache_task){.path = path, .loaded_note = note}, error);
 }

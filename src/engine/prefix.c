@@ -266,6 +266,42 @@ void tn_prefix_clear(tn_prefix *prefix) {
   while (prefix->oldest != TN_NO_NODE) remove_node(prefix, prefix->oldest);
 }
 
+uint32_t tn_prefix_parent(const tn_prefix *prefix, uint32_t number) {
+  return prefix->nodes[number].parent;
+}
+
+const int32_t *tn_prefix_tokens(const tn_prefix *prefix, uint32_t number) {
+  return prefix->nodes[number].tokens;
+}
+
+tn_salt *tn_prefix_salt(const tn_prefix *prefix, uint32_t number) {
+  return prefix->nodes[number].salt;
+}
+
+/* Lists a node behind those above it that are not listed yet; gives the new count. */
+static uint32_t list_path(const tn_prefix *prefix, uint32_t number, bool *is_listed, uint32_t *nodes, uint32_t count) {
+  uint32_t depth = 0;
+  for (uint32_t n = number; n != TN_NO_NODE && !is_listed[n]; n = prefix->nodes[n].parent) depth++;
+  for (uint32_t n = number, i = depth; i > 0; n = prefix->nodes[n].parent, i--) {
+    nodes[count + i - 1] = n;
+    is_listed[n] = true;
+  }
+  return count + depth;
+}
+
+tn_status tn_prefix_list(const tn_prefix *prefix, uint32_t *nodes, tn_error *error) {
+  bool *is_listed = tn_calloc(prefix->node_count, sizeof *is_listed);
+  if (!is_listed) return tn_fail(error, TN_E_MEMORY, "no memory for a list of the prefix cache");
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < prefix->node_count; i++)
+    if (prefix->nodes[i].present && prefix->nodes[i].users) count = list_path(prefix, i, is_listed, nodes, count);
+  for (uint32_t n = prefix->newest; n != TN_NO_NODE; n = prefix->nodes[n].older)
+    count = list_path(prefix, n, is_listed, nodes, count);
+  assert(count == prefix->present_count);
+  free(is_listed);
+  return TN_OK;
+}
+
 uint32_t tn_prefix_count(const tn_prefix *prefix) {
   return prefix->present_count;
 }

@@ -62,6 +62,13 @@ bool tn_prefix_evict(tn_prefix *prefix, uint32_t group);
 /* Gives up everything that is unused. */
 void tn_prefix_clear(tn_prefix *prefix);
 
+/* What a node stands for. */
+uint32_t tn_prefix_parent(const tn_prefix *prefix, uint32_t node);
+const int32_t *tn_prefix_tokens(const tn_prefix *prefix, uint32_t node); /* [TN_PAGE_SLOTS] */
+tn_salt *tn_prefix_salt(const tn_prefix *prefix, uint32_t node);         /* of a first page; the node's reference */
+/* All nodes, each behind its parent, those used last first; nodes [tn_prefix_count]. TN_E_MEMORY. */
+tn_status tn_prefix_list(const tn_prefix *prefix, uint32_t *nodes, tn_error *error);
+
 /* For tests and metrics: nodes in the cache, and users of one (0: unused or not there). */
 uint32_t tn_prefix_count(const tn_prefix *prefix);
 uint32_t tn_prefix_capacity(const tn_prefix *prefix);

@@ -87,6 +87,16 @@ tn_status tn_runner_wait(tn_runner *runner, uint64_t deadline_ns, const float **
 
 /* Copies page `from` to page `to` in all layers of a group (copy on write). */
 tn_status tn_runner_copy_page(tn_runner *runner, uint32_t group, uint32_t from, uint32_t to, tn_error *error);
+/* A page of a group over all its layers (groups[group].page_bytes) and a slot of the recurrent states (state_bytes), to
+ * and from the host, as the device lays them out; with no step in flight. TN_E_UNSUPPORTED on contiguous KV. */
+tn_status tn_runner_read_page(tn_runner *runner, uint32_t group, uint32_t page, void *to, tn_error *error);
+tn_status tn_runner_write_page(tn_runner *runner, uint32_t group, uint32_t page, const void *from, tn_error *error);
+tn_status tn_runner_read_state(tn_runner *runner, uint32_t slot, void *to, tn_error *error);
+tn_status tn_runner_write_state(tn_runner *runner, uint32_t slot, const void *from, tn_error *error);
+/* Two numbers that are the same for runners whose pages and states mean the same: of the weights (of large ones,
+ * samples spread over them), and of everything else that decides about their bytes: the graph after the passes with its
+ * types and placement, devices and their instruction sets, tenon's version. Sizes of memory don't count. */
+tn_status tn_runner_fingerprint(tn_runner *runner, uint64_t *model, uint64_t *configuration, tn_error *error);
 /* After TN_E_DEVICE_LOST: opens the device again and packs and allocates anew; all pages are empty. */
 tn_status tn_runner_reopen(tn_runner *runner, tn_error *error);
 

@@ -13,11 +13,11 @@ struct tn_salt {
 
 tn_salt *tn_salt_create(const char *text) {
   size_t bytes = strlen(text);
-  tn_salt *salt = malloc(sizeof *salt + bytes);
+  tn_salt *salt = malloc(sizeof *salt + bytes + 1);
   if (!salt) return NULL;
   atomic_init(&salt->references, 1);
   salt->bytes = bytes;
-  memcpy(salt->text, text, bytes);
+  memcpy(salt->text, text, bytes + 1);
   return salt;
 }
 
@@ -28,6 +28,11 @@ tn_salt *tn_salt_hold(tn_salt *salt) {
 
 void tn_salt_release(tn_salt *salt) {
   if (salt && atomic_fetch_sub(&salt->references, 1) == 1) free(salt);
+}
+
+const char *tn_salt_text(const tn_salt *salt, size_t *bytes) {
+  *bytes = salt ? salt->bytes : 0;
+  return salt ? salt->text : "";
 }
 
 bool tn_salt_equal(const tn_salt *a, const tn_salt *b) {

@@ -4,6 +4,7 @@
 #define TENON_ENGINE_SALT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct tn_salt tn_salt;
@@ -15,6 +16,8 @@ tn_salt *tn_salt_hold(tn_salt *salt);
 /* One reference less, the last one frees it. Any thread. NULL is allowed. */
 void tn_salt_release(tn_salt *salt);
 
+/* Its text, *bytes long and zero-terminated; NULL is the empty one. */
+const char *tn_salt_text(const tn_salt *salt, size_t *bytes);
 /* NULL is the empty text. */
 bool tn_salt_equal(const tn_salt *a, const tn_salt *b);
 uint64_t tn_salt_hash(const tn_salt *salt);

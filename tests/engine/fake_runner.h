@@ -57,6 +57,7 @@ struct tn_runner {
   tn_status pending; /* of the step in flight */
   bool in_flight, is_lost;
   fake_faults faults;
+  uint64_t model, configuration; /* fingerprints */
 };
 
 static uint64_t fake_mix(uint64_t hash, int32_t token, uint32_t position) {
@@ -211,6 +212,37 @@ tn_status tn_runner_copy_page(tn_runner *runner, uint32_t group, uint32_t from, 
   if (++runner->copies == runner->faults.fail_copy) return tn_fail(error, TN_E_INTERNAL, "fake fault in a copy");
   memcpy(runner->slots[group] + (size_t)to * TN_PAGE_SLOTS, runner->slots[group] + (size_t)from * TN_PAGE_SLOTS,
          TN_PAGE_SLOTS * sizeof(int32_t));
+  return TN_OK;
+}
+
+tn_status tn_runner_read_page(tn_runner *runner, uint32_t group, uint32_t page, void *to, tn_error *error) {
+  if (++runner->copies == runner->faults.fail_copy) return tn_fail(error, TN_E_INTERNAL, "fake fault in a copy");
+  memcpy(to, runner->slots[group] + (size_t)page * TN_PAGE_SLOTS, TN_PAGE_SLOTS * sizeof(int32_t));
+  return TN_OK;
+}
+
+tn_status tn_runner_write_page(tn_runner *runner, uint32_t group, uint32_t page, const void *from, tn_error *error) {
+  if (++runner->copies == runner->faults.fail_copy) return tn_fail(error, TN_E_INTERNAL, "fake fault in a copy");
+  memcpy(runner->slots[group] + (size_t)page * TN_PAGE_SLOTS, from, TN_PAGE_SLOTS * sizeof(int32_t));
+  return TN_OK;
+}
+
+tn_status tn_runner_read_state(tn_runner *runner, uint32_t slot, void *to, tn_error *error) {
+  if (++runner->copies == runner->faults.fail_copy) return tn_fail(error, TN_E_INTERNAL, "fake fault in a copy");
+  memcpy(to, &runner->states[slot], sizeof runner->states[slot]);
+  return TN_OK;
+}
+
+tn_status tn_runner_write_state(tn_runner *runner, uint32_t slot, const void *from, tn_error *error) {
+  if (++runner->copies == runner->faults.fail_copy) return tn_fail(error, TN_E_INTERNAL, "fake fault in a copy");
+  memcpy(&runner->states[slot], from, sizeof runner->states[slot]);
+  return TN_OK;
+}
+
+tn_status tn_runner_fingerprint(tn_runner *runner, uint64_t *model, uint64_t *configuration, tn_error *error) {
+  (void)error;
+  *model = runner->model;
+  *configuration = runner->configuration;
   return TN_OK;
 }
 

@@ -1,0 +1,83 @@
+"""serve --cache-file and chat --session: what was known before is known after a restart, and answers are the same; a file that can't be used is
+said so. Arguments: the tenon command, the folder of test data."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from client import Server
+
+TENON, DATA = sys.argv[1:3]
+
+
+def model(name):
+    return os.path.join(DATA, "golden", name, "model.gguf")
+
+
+class CacheFile(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.file = os.path.join(self.folder.name, "cache.kv")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def ask(self, server):
+        status, answer = server.post("/v1/completions", {"prompt": [list(range(10, 110))], "max_tokens": 20, "temperature": 0})
+        self.assertEqual(status, 200, answer)
+        return answer["choices"][0]["text"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def test_serve(self):
+        for name in ("llama", "qwen35"):
+            for restart, cached in enumerate((0, 96, 96)):
+                with Server(TENON, model(name), "--cache-file", self.file) as server:
+                    text, found = self.ask(server)
+                    self.assertEqual(found, cached)
+                    first = text if restart == 0 else first
+                    self.assertEqual(text, first)
+                self.assertNotIn("begins empty", "".join(server.log))
+            if name == "llama":  # the other model says why it doesn't take it, and replaces it at its end
+                with Server(TENON, model("qwen35"), "--cache-file", self.file) as server:
+                    self.assertEqual(self.ask(server)[1], 0)
+                self.assertIn("another model", "".join(server.log))
+                os.remove(self.file)
+        with open(self.file, "r+b") as file:
+            file.truncate(1000)
+        with Server(TENON, model("qwen35"), "--cache-file", self.file) as server:
+            self.assertEqual(self.ask(server)[1], 0)
+        self.assertIn("cut off", "".join(server.log))
+        self.assertEqual(os.listdir(self.folder.name), ["cache.kv"])
+
+    def chat(self, lines, *options, name="llama"):
+        command = [TENON, "chat", model(name), "-n", "4", "--stats", *options]
+        done = subprocess.run(command, input="".join(line + "\n" for line in lines).encode(), capture_output=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr.decode()
+
+    def test_chat(self):
+        lines = ["a line of some letters", "one more", "the last"]
+        whole = self.chat(lines)
+        self.assertEqual(whole[0], 0, whole)
+        session = ("--session", self.file)
+        parts = [self.chat(lines[:2], *session), self.chat([], *session), self.chat(lines[2:], *session)]
+        self.assertEqual([part[0] for part in parts], [0, 0, 0], parts)
+        self.assertEqual(parts[0][1] + parts[2][1], whole[1])
+        self.assertNotIn("(0 cached)", parts[2][2])
+        status, out, said = self.chat(lines[:1], *session, "--kv", "f32")
+        self.assertEqual(status, 0, said)
+        self.assertIn("computed anew", said)
+        self.assertIn("(0 cached)", said)
+        self.assertEqual(self.chat([], *session, "--system", "be brief")[0], 1)
+        with open(self.file, "r+b") as file:
+            file.seek(300)
+            file.write(b"\0\0\0\0")
+        before = open(self.file, "rb").read()
+        status, out, said = self.chat(lines, *session)
+        self.assertEqual((status, out), (1, b""))
+        self.assertIn("altered", said)
+        self.assertEqual(open(self.file, "rb").read(), before)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -25,7 +25,11 @@ typedef struct answers {
   uint64_t steps, failed_steps;
 } answers;
 
+#define MODEL TEST_DATA "/golden/llama/model.gguf"
+
 static tn_model *model;
+/* The model itself drafts, on this device; NULL: nothing does. */
+static const char *drafting_on;
 
 static tn_status submit(tn_engine *engine, uint32_t number, tn_request **request, tn_error *error) {
   int32_t prompt[60];
@@ -57,6 +61,11 @@ static answers run(const char *device) {
   options.max_sequences = REQUESTS;
   options.chunk = 16;
   options.kv_bytes = 8 << 20;
+  if (drafting_on) {
+    options.draft = MODEL;
+    options.draft_k = 3;
+    options.draft_device = drafting_on;
+  }
   if (tn_engine_create(model, &options, &engine, &error) != TN_OK) {
     assert_true(error.status < 0 && error.message[0]);
     return got;
@@ -131,11 +140,56 @@ static void device_is_lost_at_each_step(void **state) {
   for (size_t d = 0; d < TN_COUNT(DEVICES); d++) fail_each(DEVICES[d], "lose-at", 20);
 }
 
+/* While another device drafts, ahead of the steps. */
+static void steps_fail_while_drafting(void **state) {
+  (void)state;
+  for (size_t d = 0; d < TN_COUNT(DEVICES); d++) {
+    drafting_on = NULL;
+    answers plain = run(DEVICES[d]);
+    drafting_on = "cpu,threads=1";
+    answers wanted = run(DEVICES[d]);
+    compare(&wanted, &plain, DEVICES[d]);
+    assert_true(wanted.steps < plain.steps);
+    fail_each(DEVICES[d], "fail-execute", (uint32_t)wanted.steps);
+    fail_each(DEVICES[d], "lose-at", 8);
+  }
+  drafting_on = NULL;
+}
+
+/* What fails where the drafting model runs is nobody's loss. */
+static void drafting_devices_fail(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"fail-execute", "fail-synchronize", "lose-at", "fail-count=1000,fail-execute"};
+  uint32_t created = 0;
+  drafting_on = NULL;
+  answers plain = run("cpu");
+  for (size_t k = 0; k < TN_COUNT(kinds); k++)
+    for (uint32_t at = 1; at <= 9; at += 2) {
+      char faulty[128];
+      snprintf(faulty, sizeof faulty, "faulty:reference,private-memory=1,%s=%u", kinds[k], at);
+      drafting_on = faulty;
+      answers got = run("cpu");
+      if (!got.created) continue; /* weights are copied there first */
+      created++;
+      assert_true(got.failed_steps == 0);
+      compare(&got, &plain, faulty);
+    }
+  assert_true(created >= 5 * TN_COUNT(kinds) - 2);
+  for (uint32_t at = 1; at <= 12; at++) {
+    char faulty[128];
+    snprintf(faulty, sizeof faulty, "faulty:cpu,fail-alloc=%u", at);
+    drafting_on = faulty;
+    answers got = run("cpu");
+    if (got.created) compare(&got, &plain, faulty);
+  }
+  drafting_on = NULL;
+}
+
 static int open_model(void **state) {
   (void)state;
   tn_error error;
   tn_log_set_level(TN_LOG_ERROR); /* the warnings are expected */
-  if (tn_model_open(TEST_DATA "/golden/llama/model.gguf", &model, &error) == TN_OK) return 0;
+  if (tn_model_open(MODEL, &model, &error) == TN_OK) return 0;
   fprintf(stderr, "%s\n", error.message);
   return 1;
 }
@@ -148,9 +202,9 @@ static int close_model(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_call_of_the_start_fails),
-      cmocka_unit_test(each_call_of_the_steps_fails),
-      cmocka_unit_test(device_is_lost_at_each_step),
+      cmocka_unit_test(each_call_of_the_start_fails), cmocka_unit_test(each_call_of_the_steps_fails),
+      cmocka_unit_test(device_is_lost_at_each_step),  cmocka_unit_test(steps_fail_while_drafting),
+      cmocka_unit_test(drafting_devices_fail),
   };
   return cmocka_run_group_tests(tests, open_model, close_model);
 }

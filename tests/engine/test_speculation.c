@@ -44,6 +44,8 @@ static tn_request *submit(tn_engine *engine, uint32_t number) {
   options.top_k = number == 3 ? 2 : 0; /* so that a drafter is right at times */
   options.repeat_penalty = number == 2 ? 1.3f : 1.0f;
   options.frequency_penalty = number == 3 ? 0.5f : 0.0f;
+  options.dry_multiplier = number == 2 ? 0.8f : 0.0f;
+  options.xtc_probability = number == 1 ? 0.5f : 0.0f;
   options.seed = number;
   tn_request *request;
   tn_error error;
@@ -114,16 +116,18 @@ static tn_engine_info run(const tn_model *model, const tn_engine_options *option
   return run_rounds(model, options, alone, 1);
 }
 
-static void check_model(pair of, const char *device, bool is_thorough) {
+static void check_model(pair of, const char *device, const char *kv, bool is_thorough) {
   const char *name = of.name;
   char path[300], other[300];
   tn_model *model;
   tn_error error;
   answer alone[REQUESTS];
-  print_message("%s on %s\n", name, device);
+  bool has_pages = !strstr(device, "toy");
+  print_message("%s on %s, %s\n", name, device, kv);
   if (tn_model_open(path_of(name, path), &model, &error) != TN_OK) fail_msg("%s", error.message);
   tn_engine_options options = TN_ENGINE_OPTIONS;
   options.device = device;
+  options.kv = kv;
   options.context = 128;
   options.max_sequences = 1;
   options.no_prefix_cache = 1;
@@ -152,7 +156,7 @@ static void check_model(pair of, const char *device, bool is_thorough) {
   if (is_thorough) options.chunk = 7;
   run(model, &options, alone);
   options.kv_bytes = plain.kv_bytes + plain.kv_bytes / 2; /* for one and a half: they take turns */
-  run(model, &options, alone);
+  if (has_pages) run(model, &options, alone);
   tn_model_close(model);
 }
 
@@ -161,12 +165,24 @@ static const pair PAIRS[] = {{"llama", "gpt2"},          {"gemma3", "gemma4-ple"
 
 static void holds_on_cpu(void **state) {
   (void)state;
-  for (size_t i = 0; i < TN_COUNT(PAIRS); i++) check_model(PAIRS[i], "cpu", true);
+  for (size_t i = 0; i < TN_COUNT(PAIRS); i++) check_model(PAIRS[i], "cpu", "f16", true);
+}
+
+static void holds_with_small_kv(void **state) {
+  (void)state;
+  for (size_t i = 0; i < TN_COUNT(PAIRS); i++) check_model(PAIRS[i], "cpu", "int8", false);
 }
 
 static void holds_in_private_memory(void **state) {
   (void)state;
-  for (size_t i = 0; i < TN_COUNT(PAIRS); i++) check_model(PAIRS[i], "reference,private-memory=1", false);
+  for (size_t i = 0; i < TN_COUNT(PAIRS); i++)
+    check_model(PAIRS[i], "reference,private-memory=1", i % 2 ? "int8" : "f16", false);
+}
+
+/* A device of fixed shapes, whose KV is contiguous: as target, and as drafter. */
+static void holds_on_fixed_shapes(void **state) {
+  (void)state;
+  check_model((pair){"llama", "gpt2"}, TEST_MODULES "/module-device-toy.so", "f32", false);
 }
 
 /* What can't be had is refused, and says why. */
@@ -209,7 +225,9 @@ int main(void) {
   tn_log_set_level(TN_LOG_ERROR);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(holds_on_cpu),
+      cmocka_unit_test(holds_with_small_kv),
       cmocka_unit_test(holds_in_private_memory),
+      cmocka_unit_test(holds_on_fixed_shapes),
       cmocka_unit_test(wrong_pairs_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

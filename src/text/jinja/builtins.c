@@ -258,3 +258,32 @@ tnj_value tnj_pad(tnj_state *s, tnj_value text, int64_t width, tnj_value fill, c
   padded.flag = text.flag;
   return padded;
 }
+
+/* ---- generators ---- */
+
+/* An iterator without items that fails with the message at hand as soon as it is used. */
+static tnj_value failing_iterator(tnj_state *s) {
+  tnj_list_builder none = tnj_list_start(s, 0);
+  tnj_value iterator = tnj_iterator_new(s, tnj_list_end(s, &none), "generator");
+  char *message = tnj_alloc(s, s->message.size + 1);
+  if (s->message.size) memcpy(message, s->message.data, s->message.size);
+  message[s->message.size] = 0;
+  iterator.iterator->failure = message;
+  return iterator;
+}
+
+tnj_value tnj_lazily(tnj_state *s, tnj_filter filter, tnj_value self, const tnj_value *p, const tnj_arguments *a) {
+  jmp_buf here, *outside = s->escape;
+  const size_t depth = s->depth;
+  s->escape = &here;
+  if (setjmp(here)) {
+    s->escape = outside;
+    if (s->status != TN_E_INVALID || s->raised) longjmp(*outside, 1);
+    s->status = TN_OK;
+    s->depth = depth;
+    return failing_iterator(s);
+  }
+  tnj_value value = filter(s, self, p, a);
+  s->escape = outside;
+  return value;
+}

@@ -39,6 +39,16 @@ tnj_value tnj_by_attribute(tnj_state *s, tnj_value item, tnj_value attribute, tn
 /* A string in lower case, for comparing without case; other values as they are. */
 tnj_value tnj_fold(tnj_state *s, tnj_value v);
 
+/* ---- generators ---- */
+/* A filter that is a generator in Python: an error of the template's in it comes when its items are used, if they are.
+ * Limits and lack of memory leave at once. */
+typedef tnj_value (*tnj_filter)(tnj_state *s, tnj_value self, const tnj_value *p, const tnj_arguments *a);
+tnj_value tnj_lazily(tnj_state *s, tnj_filter filter, tnj_value self, const tnj_value *p, const tnj_arguments *a);
+#define TNJ_LAZY(name)                                                                                     \
+  static tnj_value name##_lazy(tnj_state *s, tnj_value self, const tnj_value *p, const tnj_arguments *a) { \
+    return tnj_lazily(s, name, self, p, a);                                                                \
+  }
+
 /* ---- whole filters ---- */
 tnj_value tnj_pretty(tnj_state *s, tnj_value v); /* pprint */
 /* How urlize writes its links. */

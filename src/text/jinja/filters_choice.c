@@ -107,12 +107,18 @@ FILTER(rejectattr) {
   return choose(s, self, a, false, true);
 }
 
+TNJ_LAZY(map)
+TNJ_LAZY(select)
+TNJ_LAZY(reject)
+TNJ_LAZY(selectattr)
+TNJ_LAZY(rejectattr)
+
 const tnj_builtin tnj_choice_filters[] = {{"default", use_default, "default_value boolean", 0},
                                           {"d", use_default, "default_value boolean", 0},
                                           {"attr", attr, "name", 1},
-                                          {"map", map, NULL, 0},
-                                          {"select", select, NULL, 0},
-                                          {"reject", reject, NULL, 0},
-                                          {"selectattr", selectattr, NULL, 0},
-                                          {"rejectattr", rejectattr, NULL, 0},
+                                          {"map", map_lazy, NULL, 0},
+                                          {"select", select_lazy, NULL, 0},
+                                          {"reject", reject_lazy, NULL, 0},
+                                          {"selectattr", selectattr_lazy, NULL, 0},
+                                          {"rejectattr", rejectattr_lazy, NULL, 0},
                                           {0}};

@@ -19,6 +19,7 @@ FILTER(first) {
   UNUSED;
   if (self.kind == TNJ_ITERATOR) {
     tnj_iterator *iterator = self.iterator;
+    if (iterator->failure) tnj_error(s, "%s", iterator->failure);
     if (iterator->next < iterator->list->count) return iterator->list->items[iterator->next++];
     return tnj_undefined_said(s, "No first item, sequence was empty.");
   }
@@ -284,6 +285,11 @@ FILTER(slice) {
   return tnj_iterator_new(s, tnj_list_end(s, &out), "generator");
 }
 
+TNJ_LAZY(items)
+TNJ_LAZY(unique)
+TNJ_LAZY(batch)
+TNJ_LAZY(slice)
+
 const tnj_builtin tnj_item_filters[] = {{"length", length, "", 0},
                                         {"count", length, "", 0},
                                         {"first", first, "", 0},
@@ -291,15 +297,15 @@ const tnj_builtin tnj_item_filters[] = {{"length", length, "", 0},
                                         {"random", random_item, "", 0},
                                         {"list", to_list, "", 0},
                                         {"reverse", reverse, "", 0},
-                                        {"items", items, "", 0},
+                                        {"items", items_lazy, "", 0},
                                         {"join", join, "d attribute", 0},
                                         {"sort", sort, "reverse case_sensitive attribute", 0},
                                         {"dictsort", dictsort, "case_sensitive by reverse", 0},
                                         {"min", least, "case_sensitive attribute", 0},
                                         {"max", greatest, "case_sensitive attribute", 0},
                                         {"sum", sum, "attribute start", 0},
-                                        {"unique", unique, "case_sensitive attribute", 0},
+                                        {"unique", unique_lazy, "case_sensitive attribute", 0},
                                         {"groupby", groupby, "attribute default case_sensitive", 1},
-                                        {"batch", batch, "linecount fill_with", 1},
-                                        {"slice", slice, "slices fill_with", 1},
+                                        {"batch", batch_lazy, "linecount fill_with", 1},
+                                        {"slice", slice_lazy, "slices fill_with", 1},
                                         {0}};

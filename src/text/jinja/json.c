@@ -363,7 +363,9 @@ tn_status tn_jinja_value_parse(tn_jinja_values *values, const char *json, size_t
   *value = NULL;
   s->stack_base = __builtin_frame_address(0);
   s->steps = s->depth = 0;
-  if (setjmp(s->escape)) return tn_fail(error, s->status, "%s", s->message.data ? s->message.data : "");
+  jmp_buf here;
+  s->escape = &here;
+  if (setjmp(here)) return tn_fail(error, s->status, "%s", s->message.data ? s->message.data : "");
   parser p = {.s = s, .text = json, .size = size, .trust = trust};
   tnj_value parsed = parse_value(&p, NULL, 0);
   skip_space(&p);
@@ -416,7 +418,9 @@ tn_status tn_jinja_value_convert(tn_jinja_values *values, const struct json_t *j
   *value = NULL;
   s->stack_base = __builtin_frame_address(0);
   s->steps = s->depth = 0;
-  if (setjmp(s->escape)) return tn_fail(error, s->status, "%s", s->message.data ? s->message.data : "");
+  jmp_buf here;
+  s->escape = &here;
+  if (setjmp(here)) return tn_fail(error, s->status, "%s", s->message.data ? s->message.data : "");
   *value = keep(s, convert(s, json, trust, NULL, 0, 0));
   return TN_OK;
 }

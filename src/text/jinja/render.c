@@ -24,7 +24,9 @@ tn_status tn_jinja_compile(const char *source, size_t size, const tn_jinja_limit
   if (!jinja) return tn_fail(error, TN_E_MEMORY, "out of memory for a template");
   s.limits.depth = s.limits.nesting * 3; /* an expression takes up to three levels of the parser */
   tnj_value *volatile normalized = &((tn_jinja_template *)jinja)->source;
-  if (setjmp(s.escape)) {
+  jmp_buf here;
+  s.escape = &here;
+  if (setjmp(here)) {
     tnj_value empty = {.kind = TNJ_STRING, .string = &(tnj_string){.buffer = &(tnj_buffer){.data = ""}}};
     tn_status status = report(&s, normalized->kind == TNJ_STRING ? *normalized : empty, error);
     free(jinja);
@@ -93,7 +95,9 @@ tn_status tn_jinja_render(const tn_jinja_template *jinja, const tn_jinja_value *
   tnj_state_init(&s, options ? &options->limits : NULL);
   s.context = context->dict;
   s.now = options ? options->now : NULL;
-  if (setjmp(s.escape)) {
+  jmp_buf here;
+  s.escape = &here;
+  if (setjmp(here)) {
     status = take_failure(&s, jinja->source, output, error);
   } else {
     s.out = tnj_buffer_new(&s, 4096);

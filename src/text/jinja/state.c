@@ -38,7 +38,7 @@ _Noreturn static void leave(tnj_state *s, tn_status status, const char *format, 
     tn_buf_clear(&s->message);
     if (size > 0) tn_buf_puts(&s->message, text);
   }
-  longjmp(s->escape, 1);
+  longjmp(*s->escape, 1);
 }
 
 _Noreturn void tnj_fail(tnj_state *s, tn_status status, const char *format, ...) {

@@ -466,6 +466,7 @@ const tnj_list *tnj_items(tnj_state *s, tnj_value v) {
       return tnj_list_end(s, &out);
     case TNJ_ITERATOR: {
       tnj_iterator *iterator = v.iterator;
+      if (iterator->failure) tnj_error(s, "%s", iterator->failure);
       tnj_list *rest = tnj_alloc(s, sizeof *rest);
       *rest = (tnj_list){iterator->list->items + iterator->next, iterator->list->count - iterator->next, NULL};
       iterator->next = iterator->list->count;

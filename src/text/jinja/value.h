@@ -144,7 +144,8 @@ struct tnj_range {
 struct tnj_iterator {
   const tnj_list *list;
   size_t next;
-  const char *type; /* Python's name for it */
+  const char *type;    /* Python's name for it */
+  const char *failure; /* message of the error that comes when it is used; NULL: none */
 };
 
 /* Why a value is undefined, for the message when it is used. */
@@ -204,7 +205,7 @@ struct tnj_state {
   const char *stack_base;
   size_t offset; /* in the source, of what is being worked on */
 
-  jmp_buf escape; /* where an error goes */
+  jmp_buf *escape; /* where an error goes */
   tn_status status;
   tn_buf message;
   bool raised; /* the message is raise_exception's */
@@ -218,7 +219,7 @@ struct tnj_state {
 };
 
 /* Prepares a state; zero fields of `limits` take their defaults. Before anything that may fail:
- * `if (setjmp(s->escape)) { ...the error is in s->status and s->message... }`. */
+ * `s->escape = &here; if (setjmp(here)) { ...the error is in s->status and s->message... }`. */
 void tnj_state_init(tnj_state *s, const tn_jinja_limits *limits);
 void tnj_state_finish(tnj_state *s);
 

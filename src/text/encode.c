@@ -63,11 +63,13 @@ static tn_status encode_fragment(encoder *e, marked_view view, bool at_start) {
     tn_buf_clear(&e->marked.trust);
     e->marked.mixed = view.trust != NULL;
     e->marked.trusted = view.trusted;
+    e->marked.lost_front = false;
     tn_buf_append(&e->marked.text, view.text.data, view.text.bytes);
     if (view.trust) tn_buf_append(&e->marked.trust, view.trust, view.text.bytes);
     if (e->marked.text.failed || e->marked.trust.failed) return out_of_memory(e, view.text);
     tn_status status = tn_normalize(&tokenizer->normalizer, &e->run, &e->marked, &e->spare, e->error);
     if (status != TN_OK) return status;
+    at_start = at_start && !e->marked.lost_front; /* the reference asks for the place in the original */
     view = (marked_view){
         {e->marked.text.data, e->marked.text.size}, view.trust ? e->marked.trust.data : NULL, view.trusted};
   }

@@ -217,6 +217,8 @@ static tn_status build_bpe(model *m) {
   bpe->word_suffix = m->suffix;
   bpe->unknown_id = find_unknown(m);
   bpe->unknown = bpe->unknown_id >= 0 ? TN_BPE_UNKNOWN_UNK : TN_BPE_UNKNOWN_DROP;
+  if (m->byte_fallback && (m->prefix.bytes || m->suffix.bytes)) /* the reference writes the mark's bytes too */
+    return tn_fail(m->error, TN_E_UNSUPPORTED, "byte_fallback together with marks of a word's parts");
   tn_status status = tn_bpe_prepare(bpe, m->merge_count, m->error);
   return status == TN_OK ? read_merges(m) : status;
 }
@@ -236,7 +238,7 @@ static tn_status build_unigram(model *m) {
   double lowest = 0;
   for (size_t id = 0; id < m->scored; id++) {
     if (id == 0 || tokenizer->scores[id] < lowest) lowest = tokenizer->scores[id];
-    if (tokenizer->special[id]) continue;
+    if (tokenizer->special[id] || tokenizer->flags[id] & TN_FLAG_APART) continue;
     tn_status status =
         tn_prefix_index_add(&unigram->tokens, tn_token_table_text(&tokenizer->texts, id), (int32_t)id, m->error);
     if (status != TN_OK) return status;
@@ -262,7 +264,7 @@ static tn_status build_wordpiece(model *m, bool whole_words) {
   if (whole_words) wordpiece->longest_word = SIZE_MAX;
   tn_text mark = m->prefix.data ? m->prefix : TN_TEXT("##");
   for (size_t id = 0; id < tokenizer->vocab_count && status == TN_OK; id++) {
-    if (tokenizer->special[id]) continue;
+    if (tokenizer->special[id] || tokenizer->flags[id] & TN_FLAG_APART) continue;
     tn_text text = tn_token_table_text(&tokenizer->texts, id);
     status = tn_prefix_index_add(&wordpiece->first, text, (int32_t)id, m->error);
     bool continues = text.bytes >= mark.bytes && memcmp(text.data, mark.data, mark.bytes) == 0;

@@ -243,8 +243,8 @@ static tn_status decode_step(tn_tokenizer *tokenizer, tn_decode_step fields, tn_
   return step ? TN_OK : out_of_memory(error);
 }
 
-/* Decoders work on the list of tokens; behind Fuse it is one text. Streaming needs each token's share on its own, so
- * behind Fuse only what comes to the same is taken: one character replaced, blanks taken off the front. */
+/* Decoders work on the list of tokens; behind Fuse and ByteLevel it is one text. Streaming needs each token's share on
+ * its own, so there only what comes to the same is taken: one character replaced, blanks taken off the front. */
 static tn_status strip_decoder(tn_tokenizer *tokenizer, const tn_json_part *part, bool fused, tn_error *error) {
   if (part->stop != 0 || part->start < 0 || part->start > 1000)
     return tn_fail(error, TN_E_UNSUPPORTED, "decoder Strip with start %lld and stop %lld is not supported",
@@ -256,7 +256,13 @@ static tn_status strip_decoder(tn_tokenizer *tokenizer, const tn_json_part *part
 }
 
 tn_status tn_json_build_decoder(tn_tokenizer *tokenizer, const tn_json_part *part, tn_error *error) {
-  if (is(part, "ByteLevel")) return decode_step(tokenizer, (tn_decode_step){.kind = TN_DECODE_BYTE_LEVEL}, error);
+  if (tokenizer->fused && (is(part, "WordPiece") || is(part, "BPEDecoder") || is(part, "ByteFallback")))
+    return tn_fail(error, TN_E_UNSUPPORTED, "decoder %.*s behind one that joins the tokens is not supported",
+                   (int)part->type.bytes, part->type.data);
+  if (is(part, "ByteLevel")) {
+    tokenizer->fused = true;
+    return decode_step(tokenizer, (tn_decode_step){.kind = TN_DECODE_BYTE_LEVEL}, error);
+  }
   if (is(part, "ByteFallback")) return decode_step(tokenizer, (tn_decode_step){.kind = TN_DECODE_BYTE_FALLBACK}, error);
   if (is(part, "Fuse")) {
     tokenizer->fused = true;

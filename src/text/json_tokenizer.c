@@ -92,25 +92,30 @@ static tn_status read_added(added_list *list, tn_tokenizer *tokenizer, tn_text j
   return tn_json_end(&json);
 }
 
-/* Gives added tokens that the model doesn't know their place among the texts. */
+/* Gives added tokens that the model doesn't know their place among the texts, where the model doesn't find them. */
 static tn_status place_added(const added_list *list, tn_tokenizer *tokenizer, tn_error *error) {
   size_t limit = tokenizer->texts.count + list->count + 65536;
-  for (size_t i = 0; i < list->count; i++) {
+  tn_ids apart = {0};
+  tn_status status = TN_OK;
+  for (size_t i = 0; i < list->count && status == TN_OK; i++) {
     const tn_added_token *token = &list->tokens[i];
     if ((size_t)token->id >= limit)
-      return tn_fail(error, TN_E_FORMAT, "added token id %d in a vocabulary of %zu", (int)token->id,
-                     tokenizer->texts.count);
-    if (!token->text.bytes) continue;
+      status = tn_fail(error, TN_E_FORMAT, "added token id %d in a vocabulary of %zu", (int)token->id,
+                       tokenizer->texts.count);
+    if (!token->text.bytes || status != TN_OK) continue;
     if ((size_t)token->id < tokenizer->texts.count &&
         tn_text_equal(tn_token_table_text(&tokenizer->texts, (size_t)token->id), token->text))
       continue;
-    if (!tn_token_table_set(&tokenizer->texts, (size_t)token->id, token->text, true))
-      return tn_fail(error, TN_E_MEMORY, "out of memory for added tokens");
+    if (!tn_token_table_set(&tokenizer->texts, (size_t)token->id, token->text, false) || !tn_ids_add(&apart, token->id))
+      status = tn_fail(error, TN_E_MEMORY, "out of memory for added tokens");
   }
-  if (!tn_tokenizer_fix_vocabulary(tokenizer)) return tn_fail(error, TN_E_MEMORY, "out of memory for a vocabulary");
-  for (size_t i = 0; i < list->count; i++)
+  if (status == TN_OK && !tn_tokenizer_fix_vocabulary(tokenizer))
+    status = tn_fail(error, TN_E_MEMORY, "out of memory for a vocabulary");
+  for (size_t i = 0; i < list->count && status == TN_OK; i++)
     if (list->tokens[i].special && list->tokens[i].text.bytes) tokenizer->special[list->tokens[i].id] = 1;
-  return TN_OK;
+  for (size_t i = 0; i < apart.count && status == TN_OK; i++) tokenizer->flags[apart.data[i]] |= TN_FLAG_APART;
+  free(apart.data);
+  return status;
 }
 
 /* A text as the normalizer leaves it, kept in the arena. */

@@ -35,9 +35,14 @@ static tn_text input(const step_io *io) {
   return (tn_text){io->in->text.data, io->in->text.size};
 }
 
+static void note_front(step_io *io, size_t bytes, size_t start) {
+  if (bytes && start && !io->out->text.size) io->out->lost_front = true;
+}
+
 /* Puts out `bytes` bytes that stand for in[start, end): trusted if all of those are. An empty range takes the mark
  * of its place. */
 static void emit(step_io *io, const char *data, size_t bytes, size_t start, size_t end) {
+  note_front(io, bytes, start);
   tn_buf_append(&io->out->text, data, bytes);
   if (!io->in->mixed || !tn_buf_reserve(&io->out->trust, bytes)) return;
   const char *trust = io->in->trust.data;
@@ -49,6 +54,7 @@ static void emit(step_io *io, const char *data, size_t bytes, size_t start, size
 
 /* Copies in[start, end) with its marks. */
 static void copy(step_io *io, size_t start, size_t end) {
+  note_front(io, end - start, start);
   tn_buf_append(&io->out->text, io->in->text.data + start, end - start);
   if (io->in->mixed) tn_buf_append(&io->out->trust, io->in->trust.data + start, end - start);
 }
@@ -316,6 +322,7 @@ tn_status tn_normalize(const tn_normalizer *normalizer, tn_pattern_run *run, tn_
     tn_buf_clear(&spare->trust);
     spare->mixed = marked->mixed;
     spare->trusted = marked->trusted;
+    spare->lost_front = marked->lost_front;
     spare->text.limit = limit;
     tn_buf_reserve(&spare->text, marked->text.size); /* so that data is never NULL */
     step_io io = {&normalizer->steps[i], marked, spare, run};

@@ -16,6 +16,7 @@ typedef struct tn_marked_text {
   tn_buf text;
   tn_buf trust; /* one byte per byte of text, 0 or 1, if `mixed` */
   bool mixed, trusted;
+  bool lost_front; /* normalization took off what it began with */
 } tn_marked_text;
 
 void tn_marked_text_finish(tn_marked_text *marked);

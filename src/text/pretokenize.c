@@ -215,13 +215,14 @@ static bool cut_by_length(const tn_cut *cut, tn_text text, tn_word word, tn_word
 
 /* Scripts that are looked up by name once a text. */
 typedef struct script_names {
-  int han, hiragana, katakana;
+  int han, hiragana, katakana, unknown;
 } script_names;
 
-/* The script that decides about cuts; -1 for a blank, which goes with anything. */
+/* The script that decides about cuts; -1 for a blank and for what has none, which go with anything. */
 static int deciding_script(uint32_t c, const script_names *names) {
   if (c == ' ') return -1;
   int script = (int)tn_unicode_script(c);
+  if (script == names->unknown) return -1;
   return c == 0x30fc || script == names->hiragana || script == names->katakana ? names->han : script;
 }
 
@@ -230,7 +231,7 @@ static bool cut_by_script(tn_text text, tn_word word, tn_words *out) {
   int last = -2;
   uint32_t c;
   script_names names = {tn_unicode_script_named(TN_TEXT("Han")), tn_unicode_script_named(TN_TEXT("Hiragana")),
-                        tn_unicode_script_named(TN_TEXT("Katakana"))};
+                        tn_unicode_script_named(TN_TEXT("Katakana")), tn_unicode_script_named(TN_TEXT("Unknown"))};
   for (size_t at = word.start, bytes; at < word.end; at += bytes) {
     bytes = tn_utf8_step(text.data + at, word.end - at, &c);
     int script = deciding_script(c, &names);

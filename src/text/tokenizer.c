@@ -174,6 +174,10 @@ tn_text tn_tokenizer_token_text(const tn_tokenizer *tokenizer, int32_t id) {
 
 int32_t tn_tokenizer_find(const tn_tokenizer *tokenizer, tn_text text) {
   int32_t id = tn_token_table_find(&tokenizer->texts, text);
+  for (size_t i = 0; id < 0 && i < tokenizer->added.count; i++) { /* those that only the text finds */
+    const int32_t added = tokenizer->added.tokens[i].id;
+    if (tn_text_equal(tn_token_table_text(&tokenizer->texts, (size_t)added), text)) id = added;
+  }
   return is_id(tokenizer, id) ? id : -1;
 }
 

@@ -57,6 +57,14 @@ static void strip_front(tn_decoder *decoder, size_t start) {
   }
 }
 
+/* Whether the blank at the token's end stands for the suffix of a word: the last one of a text is dropped. */
+static bool ends_with_suffix(const tn_tokenizer *tokenizer, int32_t id) {
+  const tn_decode_step *step = find_step(tokenizer, TN_DECODE_SUFFIX);
+  tn_text text = tn_token_table_text(&tokenizer->texts, (size_t)id);
+  return step && text.bytes >= step->from.bytes &&
+         !memcmp(text.data + text.bytes - step->from.bytes, step->from.data, step->from.bytes);
+}
+
 bool tn_decoder_push(tn_decoder *decoder, int32_t id, tn_buf *out) {
   const tn_tokenizer *tokenizer = decoder->tokenizer;
   if (id < 0 || (size_t)id >= tokenizer->vocab_count) return true;
@@ -68,7 +76,7 @@ bool tn_decoder_push(tn_decoder *decoder, int32_t id, tn_buf *out) {
   if (!append_token(tokenizer, id, !decoder->any, decoder->work, pending)) return false;
   decoder->any = true;
   if (decoder->strip) strip_front(decoder, start);
-  if (pending->size > start && pending->data[pending->size - 1] == ' ' && find_step(tokenizer, TN_DECODE_SUFFIX)) {
+  if (pending->size > start && pending->data[pending->size - 1] == ' ' && ends_with_suffix(tokenizer, id)) {
     decoder->held_blank = true;
     pending->size--;
   }

@@ -18,6 +18,7 @@ typedef enum tn_model_kind { TN_MODEL_BPE, TN_MODEL_UNIGRAM, TN_MODEL_WORDPIECE 
 /* What is known of a token beside its text. */
 #define TN_FLAG_PLAIN 1u      /* its text is its text: no step of decoding applies */
 #define TN_FLAG_NORMALIZED 2u /* an added token whose text normalization changes: it decodes to what that gives */
+#define TN_FLAG_APART 4u      /* an added token that the model doesn't know */
 
 struct tn_tokenizer {
   tn_token_table texts; /* ids at and above vocab_count are symbols of the model, no tokens */

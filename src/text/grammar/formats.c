@@ -10,7 +10,7 @@
 #define LEAP_YEARS "(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 #define YEARS "(?:000[1-9]|00[1-9]\\d|0[1-9]\\d\\d|[1-9]\\d{3})"
 #define DATE "(?:" YEARS "-" MONTHS "|" LEAP_YEARS "-02-29)"
-#define CLOCK "(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,6})?(?:[Zz]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
+#define CLOCK "(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,6})?(?:Z|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
 #define BYTE "(?:\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])"
 #define IPV4 BYTE "(?:\\." BYTE "){3}"
 #define H16 "[0-9A-Fa-f]{1,4}"
@@ -23,6 +23,9 @@
 #define TAIL "(?:\\?(?:" PATH_CHAR "|[/?])*)?(?:#(?:" PATH_CHAR "|[/?])*)?"
 #define SCHEME "[A-Za-z][A-Za-z0-9+.-]*:"
 #define AFTER_SCHEME "(?://" AUTHORITY "(?:/" PATH_CHAR "*)*|/?" PATH_CHAR "+(?:/" PATH_CHAR "*)*)" TAIL
+#define REFERENCE                                                                                             \
+  "(?:" SCHEME AFTER_SCHEME "|//" AUTHORITY "(?:/" PATH_CHAR "*)*" TAIL "|(?:/" PATH_CHAR "+)?(?:/" PATH_CHAR \
+  "*)*" TAIL ")"
 #define ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 #define POINTER "(?:/(?:[^~/]|~[01])*)*"
 
@@ -32,7 +35,7 @@ const char *tn_schema_format_pattern(const char *format) {
   } formats[] = {
       {"date", DATE},
       {"time", CLOCK},
-      {"date-time", DATE "[Tt]" CLOCK},
+      {"date-time", DATE "T" CLOCK},
       {"duration",
        "P(?:\\d+W|\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D|"
        "(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D)?"
@@ -48,8 +51,13 @@ const char *tn_schema_format_pattern(const char *format) {
                "){5}::(?:" H16 ")?|" H16 "(?::" H16 "){6}::)"},
       {"uri", SCHEME AFTER_SCHEME},
       {"iri", SCHEME AFTER_SCHEME},
-      {"uri-reference", "(?:" SCHEME AFTER_SCHEME "|//" AUTHORITY "(?:/" PATH_CHAR "*)*" TAIL "|(?:/" PATH_CHAR
-                        "+)?(?:/" PATH_CHAR "*)*" TAIL ")"},
+      {"uri-reference", REFERENCE},
+      {"idn-email", ATOM "(?:\\." ATOM ")*@" LOOSE_HOST},
+      {"idn-hostname", HOST},
+      {"iri-reference", REFERENCE},
+      {"byte", "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"},
+      {"binary", "[^]*"},
+      {"password", "[^]*"},
       {"json-pointer", POINTER},
       {"relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")"},
   };

@@ -11,12 +11,6 @@
 #include "base/os.h"
 #include "base/os_file.h"
 
-uint64_t tn_clock_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void tn_sleep_ns(uint64_t ns) {
   struct timespec wait = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
   nanosleep(&wait, NULL);

@@ -58,6 +58,8 @@ struct tn_runner {
   bool in_flight, is_lost;
   fake_faults faults;
   uint64_t model, configuration; /* fingerprints */
+  uint64_t *clock;               /* of a simulation: each step takes step_ns and row_ns a row; or NULL */
+  uint64_t step_ns, row_ns, taken_ns;
 };
 
 static uint64_t fake_mix(uint64_t hash, int32_t token, uint32_t position) {
@@ -170,6 +172,7 @@ tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *e
   FAKE_CHECK(batch->sequence_count <= runner->info.max_sequences &&
              batch->logits_count <= runner->info.max_logits_rows);
   runner->submits++;
+  runner->taken_ns = runner->step_ns + batch->row_count * runner->row_ns;
   runner->in_flight = true;
   bool fails = fake_fails(runner, batch);
   uint32_t logits_done = 0, rows_done = 0;
@@ -203,6 +206,7 @@ tn_status tn_runner_wait(tn_runner *runner, uint64_t deadline_ns, const float **
   (void)deadline_ns;
   FAKE_CHECK(runner->in_flight);
   runner->in_flight = false;
+  if (runner->clock) *runner->clock += runner->taken_ns;
   *logits = runner->logits;
   if (runner->pending != TN_OK) return tn_fail(error, runner->pending, "fake fault in step %d", (int)runner->submits);
   return TN_OK;

@@ -185,6 +185,82 @@ static void drafting_devices_fail(void **state) {
   drafting_on = NULL;
 }
 
+/* ---- a pool too small for all ---- */
+
+#define CROWD 30u
+#define LONG_ANSWER 150u
+#define POOL 40u
+
+typedef struct crowd {
+  int32_t tokens[CROWD][LONG_ANSWER];
+  uint32_t counts[CROWD];
+  tn_engine_info info;
+} crowd;
+
+/* Thirty requests of seven or eight pages each, some with a common beginning. */
+static tn_request *submit_one(tn_engine *engine, uint32_t number, const int32_t *common) {
+  int32_t prompt[90];
+  for (uint32_t i = 0; i < TN_COUNT(prompt); i++)
+    prompt[i] = number % 3 && i < 64 ? common[i] : (int32_t)((i * 31u + number * 17u) % 300u);
+  tn_request_options options = TN_REQUEST_OPTIONS;
+  options.tokens = prompt;
+  options.token_count = 66 + number % 24;
+  options.max_tokens = LONG_ANSWER;
+  options.ignore_eos = 1;
+  options.temperature = number % 2 ? 1.0f : 0.0f;
+  options.seed = number;
+  tn_request *request;
+  tn_error error;
+  if (tn_engine_submit(engine, &options, &request, &error) != TN_OK) fail_msg("%s", error.message);
+  return request;
+}
+
+static void run_crowd(const char *device, uint64_t kv_bytes, crowd *got) {
+  int32_t common[64];
+  tn_error error;
+  tn_engine *engine;
+  tn_engine_options options = TN_ENGINE_OPTIONS;
+  options.device = device;
+  options.context = 256;
+  options.max_sequences = CROWD;
+  options.kv_bytes = kv_bytes;
+  *got = (crowd){.info = TN_ENGINE_INFO};
+  for (uint32_t i = 0; i < TN_COUNT(common); i++) common[i] = (int32_t)(i * 7u % 300u);
+  if (tn_engine_create(model, &options, &engine, &error) != TN_OK) fail_msg("%s", error.message);
+  tn_request *requests[CROWD];
+  for (uint32_t i = 0; i < CROWD; i++) requests[i] = submit_one(engine, i, common);
+  for (uint32_t i = 0; i < CROWD; i++) {
+    tn_output output = TN_OUTPUT;
+    while (tn_request_next(requests[i], &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT)
+      if (output.token >= 0) got->tokens[i][got->counts[i]++] = output.token;
+    if (output.kind != TN_OUTPUT_DONE) fail_msg("%s: request %u: %s", device, i, output.error.message);
+    tn_request_destroy(requests[i]);
+  }
+  tn_engine_describe(engine, &got->info);
+  tn_engine_destroy(engine);
+}
+
+/* 40 pages for requests that need more than 200: all finish with the tokens of a roomy pool, and no page stays held;
+ * the same when steps fail and the device is lost among them. */
+static void a_small_pool_serves_all(void **state) {
+  (void)state;
+  static const char *const devices[] = {"cpu", "faulty:cpu,fail-execute=100", "faulty:cpu,fail-synchronize=333",
+                                        "faulty:cpu,lose-at=500"};
+  static crowd roomy, got;
+  run_crowd("cpu", (uint64_t)64 << 20, &roomy);
+  assert_int_equal(roomy.info.preemptions, 0);
+  uint64_t page_bytes = roomy.info.kv_bytes / roomy.info.pages;
+  for (size_t d = 0; d < TN_COUNT(devices); d++) {
+    run_crowd(devices[d], POOL * page_bytes, &got);
+    assert_int_equal(got.info.pages, POOL);
+    assert_int_equal(got.info.pages_used, 0);
+    assert_true(got.info.preemptions > 0);
+    assert_int_equal(got.info.failed_steps > 0, d > 0);
+    assert_memory_equal(got.counts, roomy.counts, sizeof got.counts);
+    assert_memory_equal(got.tokens, roomy.tokens, sizeof got.tokens);
+  }
+}
+
 static int open_model(void **state) {
   (void)state;
   tn_error error;
@@ -204,7 +280,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_call_of_the_start_fails), cmocka_unit_test(each_call_of_the_steps_fails),
       cmocka_unit_test(device_is_lost_at_each_step),  cmocka_unit_test(steps_fail_while_drafting),
-      cmocka_unit_test(drafting_devices_fail),
+      cmocka_unit_test(drafting_devices_fail),        cmocka_unit_test(each_call_of_the_start_fails),
+      cmocka_unit_test(each_call_of_the_steps_fails), cmocka_unit_test(device_is_lost_at_each_step),
+      cmocka_unit_test(a_small_pool_serves_all),
   };
   return cmocka_run_group_tests(tests, open_model, close_model);
 }

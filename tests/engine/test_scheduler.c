@@ -278,6 +278,42 @@ static void preempted_resumes_equal(void **state) {
   rig_finish(&rig);
 }
 
+/* Several answers to one prompt hold its full pages once, whatever kinds of layers the model has; counted while they
+ * run. */
+static void answers_hold_the_prompt_once(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 4; kind++) {
+    fake_config config = PLAIN;
+    if (kind & 1) {
+      config.group_count = 2;
+      config.windows[1] = 100;
+    }
+    if (kind & 2) config.state_slots = 16 + 8;
+    test_rig rig;
+    rig_init(&rig, config, 8, (tn_kv_options)TN_KV_OPTIONS);
+    static test_job jobs[8];
+    for (uint32_t i = 0; i < 8; i++) {
+      uint64_t random = 9;
+      make_job(&jobs[i], 200, 0, 20, &random);
+      jobs[i].options.temperature = 1;
+      jobs[i].options.seed = i;
+      submit(&rig, &jobs[i]);
+    }
+    uint32_t most[2] = {0};
+    while (step(&rig))
+      for (uint32_t g = 0; g < config.group_count; g++) {
+        const tn_pages *pages = rig.scheduler.kv.pages;
+        uint32_t used = config.pages - tn_pages_free(pages, g) - tn_pages_cached(pages, g);
+        if (used > most[g]) most[g] = used;
+      }
+    for (uint32_t i = 0; i < 8; i++) finish_job(&jobs[i]);
+    /* six full pages of the prompt for all (of a window, four), and one for each answer */
+    assert_int_equal(most[0], 6 + 8);
+    if (config.group_count > 1) assert_true(most[1] <= 6 + 8);
+    rig_finish(&rig);
+  }
+}
+
 static void answers_to_one_prompt_share_pages(void **state) {
   (void)state;
   test_rig rig;
@@ -729,7 +765,7 @@ static void random_schedules_with_drafts(void **state) {
     if (seed % 5 == 3) config.state_slots = 17;
     static const uint32_t ks[] = {3, 0, 15, 1, 7};
     test_drafting drafting = {true, (uint32_t)(seed * 5 % 17), ks[seed % 5]};
-    random_schedule(seed, config, kv, drafting, 800);
+    random_schedule(seed, config, kv, drafting, 900);
   }
 }
 
@@ -822,6 +858,7 @@ int main(void) {
       cmocka_unit_test(one_request_answers),
       cmocka_unit_test(small_pool_finishes_all),
       cmocka_unit_test(preempted_resumes_equal),
+      cmocka_unit_test(answers_hold_the_prompt_once),
       cmocka_unit_test(answers_to_one_prompt_share_pages),
       cmocka_unit_test(prompts_have_logprobs),
       cmocka_unit_test(snapshots_are_found),

@@ -17,9 +17,18 @@ def peak_of(*arguments):
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
+def memory_of(*arguments):
+    inspected = subprocess.run([TENON, "inspect", MODEL, "--json", *arguments], check=True, capture_output=True)
+    return json.loads(inspected.stdout)["memory"]
+
+
+# a short text in the model's whole context touches little KV, whatever pages the system has
+said, took = memory_of(), peak_of("run", MODEL, "--raw", "-p", "Once upon a time", "-n", "8")
+print(f"8 tokens: the run took {took}; {said}")
+if took > said["weights"] + said["arena"] + (24 << 20):
+    failures.append("a run of 8 tokens took more than 24 MB beside its weights and arena")
 for context in (512, 1024):
-    inspected = subprocess.run([TENON, "inspect", MODEL, "--json", "--ctx", str(context)], check=True, capture_output=True)
-    said = json.loads(inspected.stdout)["memory"]
+    said = memory_of("--ctx", str(context))
     took = peak_of("run", MODEL, "--raw", "-p", "Once upon a time", "-n", str(context - 16), "--ctx", str(context))
     print(f"context {context}: inspect says at most {said['total']}, the run took {took}; {said}")
     if said["fixed"] > 64 << 20:

@@ -47,11 +47,21 @@ static tn_status interpret(tn_queue *queue, tn_executable *e, const tn_execution
   return status;
 }
 
+/* Before states are touched for the first time. */
+static void begin_states(tn_executable *e, const tn_execution *x) {
+  for (uint32_t i = 0; i < x->state_count && !e->has_run; i++)
+    tn_cpu_begin_small(x->states[i].buffer, x->states[i].offset, x->states[i].bytes);
+  e->has_run = true;
+}
+
 tn_status tn_cpu_execute(tn_queue *queue, tn_executable *e, const tn_execution *x) {
   tn_device *device = queue->device;
   tn_mutex_lock(device->mutex);
   tn_status status = check_execution(e, x);
-  if (status == TN_OK) status = interpret(queue, e, x);
+  if (status == TN_OK) {
+    begin_states(e, x);
+    status = interpret(queue, e, x);
+  }
   tn_mutex_unlock(device->mutex);
   return status;
 }

@@ -38,6 +38,7 @@ struct tn_executable {
   void **inputs, **outputs, **states; /* addresses of the execution that runs now */
   uint8_t *workspace;
   uint64_t workspace_bytes; /* for each worker */
+  bool has_run;
 };
 
 /* Notes a line for last_error (device NULL: of this thread) and returns `status`. */
@@ -54,6 +55,8 @@ const tn_kernel_set *tn_cpu_choose_kernels(void);
 /* The driver's functions, by file: memory.c, */
 tn_status tn_cpu_alloc(tn_device *device, uint64_t bytes, tn_buffer **buffer);
 void tn_cpu_free(tn_device *device, tn_buffer *buffer);
+/* The first 2 MB of a part of a buffer will be filled bit by bit: they take memory in small pages. */
+void tn_cpu_begin_small(const tn_buffer *buffer, uint64_t offset, uint64_t bytes);
 tn_status tn_cpu_map(tn_device *device, const char *path, uint64_t offset, uint64_t bytes, tn_buffer **buffer);
 /* program.c, */
 tn_status tn_cpu_state_layout(tn_device *device, const tn_state_desc *desc, tn_state_layout *layout);

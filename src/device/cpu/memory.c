@@ -1,6 +1,9 @@
 /* Device memory, which here is the host's: zeroed pages from the system, on huge pages where they are large enough for
  * it to help (weights are read from end to end each step, and the processor's page tables otherwise cost a sixth). For
- * the same reason a file that leaves enough memory free is read rather than mapped: mapped files are on small pages. */
+ * the same reason a file that leaves enough memory free is read rather than mapped: mapped files are on small pages.
+ *
+ * States are the exception at their begin. Each layer's pages of KV lie together and are taken in order, so a short text
+ * fills a little of many places: on huge pages that would be 2 MB for each. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +15,15 @@
 #include "device/cpu/internal.h"
 
 #define HUGE_PAGE ((uint64_t)2 << 20)
+
+static bool is_huge(uint64_t bytes) {
+  return bytes >= HUGE_PAGE;
+}
+
+static uint64_t rounded(uint64_t bytes) {
+  uint64_t unit = is_huge(bytes) ? 4096 : TN_CPU_ALIGNMENT;
+  return bytes ? (bytes + unit - 1) / unit * unit : unit;
+}
 
 /* `bytes` of zeroed memory whose begin is a multiple of HUGE_PAGE, or NULL. */
 static uint8_t *map_huge(uint64_t bytes) {
@@ -26,13 +38,16 @@ static uint8_t *map_huge(uint64_t bytes) {
   return base + before;
 }
 
-static bool is_huge(uint64_t bytes) {
-  return bytes >= HUGE_PAGE;
-}
-
-static uint64_t rounded(uint64_t bytes) {
-  uint64_t unit = is_huge(bytes) ? 4096 : TN_CPU_ALIGNMENT;
-  return bytes ? (bytes + unit - 1) / unit * unit : unit;
+void tn_cpu_begin_small(const tn_buffer *buffer, uint64_t offset, uint64_t bytes) {
+#ifdef MADV_NOHUGEPAGE
+  if (buffer->mapped || buffer->bytes < HUGE_PAGE) return;
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = offset + (bytes < HUGE_PAGE ? bytes : HUGE_PAGE);
+  uint64_t begin = offset / page * page;
+  end = (end + page - 1) / page * page;
+  madvise(buffer->data + begin, (end < rounded(buffer->bytes) ? end : rounded(buffer->bytes)) - begin, MADV_NOHUGEPAGE);
+#else
+  (void)buffer, (void)offset, (void)bytes;
+#endif
 }
 
 tn_status tn_cpu_alloc(tn_device *device, uint64_t bytes, tn_buffer **buffer) {

@@ -34,6 +34,7 @@ typedef struct tn_draft {
   uint32_t wanted;             /* tokens at most, 1 .. TN_MAX_DRAFT */
   uint32_t count;              /* drafted: 0 .. wanted */
   uint32_t confidence;         /* the class of these drafts */
+  uint32_t behind;             /* tokens that had to be computed before the first draft could be made */
 } tn_draft;
 
 typedef struct tn_drafter tn_drafter;

@@ -152,6 +152,7 @@ static tn_status catch_up(model_drafter *of, tn_draft **work, uint32_t count, tn
     if (!follow(of, work[i])) continue;
     const tn_ledger *ledger = of->ledgers + work[i]->sequence;
     uint32_t missing = work[i]->token_count - ledger->length, left = tn_step_rows_left(&of->step);
+    work[i]->behind = missing;
     uint32_t rows = missing < left ? missing : left, next = tn_ledger_next_snapshot(ledger, ledger->length);
     if (rows > next - ledger->length) rows = next - ledger->length;
     bool is_whole = rows == missing && tn_step_logits_left(&of->step);

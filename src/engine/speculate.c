@@ -146,10 +146,11 @@ static tn_status make_drafts(tn_speculation *speculation, uint32_t rows_of_all, 
   uint64_t start = tn_clock_ns();
   if (!is_free) choose(speculation, rows_of_all, rows_left);
   tn_status status = ask(speculation, !is_free, error);
-  uint32_t count = speculation->drafting_count, rounds = 0;
+  uint32_t count = speculation->drafting_count, rounds = 0, behind = 0;
   for (uint32_t i = 0; i < count && status == TN_OK; i++) {
     tn_draft *draft = speculation->drafts + i;
     if (draft->count > rounds) rounds = draft->count;
+    if (draft->behind > behind) behind = draft->behind;
     cut_at_end(speculation->drafting[i], draft);
     if (is_free) cut_at_grammar(draft);
     speculation->wishes[i] =
@@ -159,7 +160,8 @@ static tn_status make_drafts(tn_speculation *speculation, uint32_t rows_of_all, 
   if (is_free) choose(speculation, rows_of_all, rows_left);
   uint64_t ns = tn_clock_ns() - start;
   speculation->counters.draft_ns += ns;
-  if (!is_free) tn_draft_policy_learn_rounds(&speculation->policy, rounds, ns);
+  /* to catch up with a prompt takes its time once and tells nothing of a round */
+  if (!is_free && behind <= TN_MAX_DRAFT + 1) tn_draft_policy_learn_rounds(&speculation->policy, rounds, ns);
   for (uint32_t i = 0; i < count; i++) {
     speculation->drafting[i]->draft_count = speculation->wishes[i].chosen;
     speculation->drafting[i]->confidence = speculation->drafts[i].confidence;

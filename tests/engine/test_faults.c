@@ -22,7 +22,7 @@ typedef struct answers {
   int32_t tokens[REQUESTS][ANSWER];
   uint32_t counts[REQUESTS];
   bool failed[REQUESTS];
-  uint64_t steps, failed_steps;
+  uint64_t steps, failed_steps, accepted;
 } answers;
 
 #define MODEL TEST_DATA "/golden/llama/model.gguf"
@@ -81,6 +81,7 @@ static answers run(const char *device) {
   tn_engine_describe(engine, &info);
   got.steps = info.steps;
   got.failed_steps = info.failed_steps;
+  got.accepted = info.accepted_tokens;
   tn_engine_destroy(engine);
   return got;
 }
@@ -149,7 +150,7 @@ static void steps_fail_while_drafting(void **state) {
     drafting_on = "cpu,threads=1";
     answers wanted = run(DEVICES[d]);
     compare(&wanted, &plain, DEVICES[d]);
-    assert_true(wanted.steps < plain.steps);
+    assert_true(wanted.accepted > 0);
     fail_each(DEVICES[d], "fail-execute", (uint32_t)wanted.steps);
     fail_each(DEVICES[d], "lose-at", 8);
   }

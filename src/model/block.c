@@ -108,6 +108,9 @@ tn_ref tn_block_attention(tn_build *build, tn_ref x, uint32_t layer, const tn_at
 }
 
 tn_ref tn_block_gated_ffn(tn_build *build, tn_ref x, uint32_t ffn, uint32_t layer) {
+  if (!ffn)
+    tn_graph_fail(build->graph, TN_E_FORMAT, "%s: intermediate_size (GGUF: feed_forward_length) is missing or 0",
+                  build->file->path);
   tn_ref gate = tn_block_linear(build, x, ffn, "ffn_gate", layer);
   tn_ref up = tn_block_linear(build, x, ffn, "ffn_up", layer);
   tn_ref product = tn_activate(build->graph, gate, up, build->hyper->activation);

@@ -36,7 +36,22 @@ static const tn_file_tensor *find_tensor(tn_build *build, const char *name, uint
   tn_name_find(build->file, build->family, name, 0, &file_name);
   *form = file_name.form;
   tn_container_get_tensor(build->file, build->use, file_name.text, &tensor, &build->graph->error);
-  return tensor;
+  return tensor && tn_build_is_weight(build, tensor) ? tensor : NULL;
+}
+
+bool tn_build_is_weight(tn_build *build, const tn_file_tensor *tensor) {
+  switch (tensor->dtype) {
+    case TN_F64:
+    case TN_U8:
+    case TN_I8:
+    case TN_I16:
+    case TN_I32:
+    case TN_I64:
+      tn_graph_fail(build->graph, TN_E_UNSUPPORTED, "%s: tensor %s is %s, expected f32, f16, bf16 or a block format",
+                    build->file->path, tensor->name, tn_dtype_name(tensor->dtype));
+      return false;
+    default: return true;
+  }
 }
 
 /* A view of all of the matrix [rows, cols] as the file stores it; false with the graph failed. */

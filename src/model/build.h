@@ -86,6 +86,8 @@ __attribute__((format(printf, 3, 4))) tn_ref tn_build_flat(tn_build *build, uint
 /* Decodes the `count` values of a small tensor into `out`; false with the graph failed. */
 __attribute__((format(printf, 4, 5))) bool tn_build_read(tn_build *build, uint32_t count, float *out,
                                                          const char *format, ...);
+/* Are the tensor's values those of weights: numbers with a fraction, or blocks? False with the graph failed. */
+bool tn_build_is_weight(tn_build *build, const tn_file_tensor *tensor);
 /* Is there such a tensor? */
 __attribute__((format(printf, 2, 3))) bool tn_build_has(const tn_build *build, const char *format, ...);
 

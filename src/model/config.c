@@ -134,7 +134,7 @@ void tn_config_close(tn_config *config) {
 }
 
 static const tn_config_value *find_path(const tn_config *config, const char *path) {
-  for (size_t i = 0; i < config->count; i++)
+  for (size_t i = config->count; i-- > 0;) /* of two the last counts, as everywhere */
     if (!strcmp(config->values[i].path, path))
       return config->values[i].kind == TN_JSON_NULL ? NULL : config->values + i;
   return NULL;

@@ -24,7 +24,7 @@ static const tn_file_tensor *find_tensor(tn_build *build, const char *gguf, uint
   tn_name_find(build->file, build->family, gguf, expert, &name);
   *form = name.form;
   tn_container_get_tensor(build->file, build->use, name.text, &tensor, &build->graph->error);
-  return tensor;
+  return tensor && tn_build_is_weight(build, tensor) ? tensor : NULL;
 }
 
 static void push(source_list *list, const tn_file_tensor *tensor, const tn_weight_source *source) {

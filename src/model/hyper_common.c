@@ -62,6 +62,7 @@ static uint32_t read_activation(tn_hyper_reader *reader, uint32_t otherwise) {
 
 static void read_heads(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->heads = read_uniform(reader, hyper, "attention.head_count", "num_attention_heads", 0);
+  if (!hyper->heads) tn_hyper_u32(reader, "attention.head_count", "num_attention_heads"); /* for its error */
   tn_hyper_demand(reader, hyper->heads >= 1 && hyper->heads <= 4096, "attention.head_count", "num_attention_heads",
                   hyper->heads, "1 .. 4096");
   if (reader->status != TN_OK) return;

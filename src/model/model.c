@@ -121,6 +121,23 @@ static tn_status check_tensors(tn_model *model, tn_container_use *use, tn_error 
   return status;
 }
 
+/* Tokens that text can become must have rows of the embedding. Control tokens without one there may be (Gemma's for
+ * images): a request that has them is refused. */
+static tn_status check_vocabulary(const tn_model *model, tn_error *error) {
+  const tn_tokenizer *tokenizer = model->text.tokenizer;
+  size_t count = tokenizer ? tn_tokenizer_size(tokenizer) : 0;
+  for (size_t id = model->hyper.vocabulary; id < count; id++) {
+    tn_text token = tn_tokenizer_token_text(tokenizer, (int32_t)id);
+    if (!token.bytes || tn_tokenizer_is_special(tokenizer, (int32_t)id)) continue;
+    bool is_folder = tn_container_is_folder(&model->file);
+    return tn_fail(error, TN_E_FORMAT,
+                   "%s%s: token %zu \"%.*s\" has no row in the model's embedding, expected ids below vocab_size %u",
+                   model->file.path, is_folder ? "/tokenizer.json" : ": tokenizer.ggml.tokens", id, cut(token),
+                   token.data, model->hyper.vocabulary);
+  }
+  return TN_OK;
+}
+
 tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
   *out = NULL;
   tn_model *model = tn_calloc(1, sizeof *model);
@@ -136,6 +153,7 @@ tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
   if (status == TN_OK) status = configure(model, &use, architecture, error);
   if (status == TN_OK) status = check_tensors(model, &use, error);
   if (status == TN_OK) status = tn_model_text_open(&model->text, &model->file, &use, error);
+  if (status == TN_OK) status = check_vocabulary(model, error);
   tn_container_use_finish(&use, &model->file);
   if (status != TN_OK)
     tn_model_close(model);

@@ -30,6 +30,14 @@ static float original_context(rope_reader *in, const tn_hyper *hyper) {
   return tn_hyper_f32_or(in->reader, NULL, "original_max_position_embeddings", otherwise);
 }
 
+/* A number that must be there. */
+static float required(rope_reader *in, const char *gguf, const char *config) {
+  char key[100];
+  snprintf(key, sizeof key, "%s%s", in->prefix, config);
+  bool at_top = tn_hyper_is_folder(in->reader) && tn_hyper_has(in->reader, NULL, config);
+  return tn_hyper_f32(in->reader, gguf, at_top ? config : key);
+}
+
 static bool truth(rope_reader *in, const char *config, bool otherwise) {
   char key[100];
   snprintf(key, sizeof key, "%s%s", in->prefix, config);
@@ -98,27 +106,29 @@ static void read_scaling(rope_reader *in, tn_text type, uint32_t context) {
   size_t k = 0;
   while (k < TN_COUNT(known) && !tn_text_is(type, known[k].name)) k++;
   if (k == TN_COUNT(known)) {
-    in->reader->status = tn_fail(
-        in->reader->error, TN_E_UNSUPPORTED,
-        "%s: rope.scaling.type (rope_type) is \"%.*s\", expected none, default, linear, llama3, yarn, longrope or "
-        "proportional",
-        in->reader->file->path, (int)(type.bytes < 40 ? type.bytes : 40), type.data);
+    bool is_folder = tn_hyper_is_folder(in->reader);
+    in->reader->status = tn_fail(in->reader->error, TN_E_UNSUPPORTED,
+                                 "%s: %s%s is \"%.*s\", expected %s, linear, llama3, yarn, longrope or proportional",
+                                 is_folder ? in->reader->file->config.path : in->reader->file->path, in->prefix,
+                                 is_folder ? "rope_type" : "rope.scaling.type",
+                                 (int)(type.bytes < 40 ? type.bytes : 40), type.data, is_folder ? "default" : "none");
     return;
   }
   rope->scaling = known[k].scaling;
   if (rope->scaling == TN_ROPE_YARN) read_yarn(in);
   if (rope->scaling == TN_ROPE_LONG) read_long(in);
   if (rope->scaling == TN_ROPE_LLAMA3) {
-    rope->low_freq = number(in, NULL, "low_freq_factor", 1);
-    rope->high_freq = number(in, NULL, "high_freq_factor", 4);
+    rope->low_freq = required(in, NULL, "low_freq_factor");
+    rope->high_freq = required(in, NULL, "high_freq_factor");
     tn_hyper_demand(in->reader, rope->low_freq > 0 && rope->high_freq > rope->low_freq, NULL, "high_freq_factor",
                     (double)rope->high_freq, "more than low_freq_factor");
   }
   if (rope->scaling != TN_ROPE_UNSCALED && rope->scaling != TN_ROPE_LONG) {
-    float otherwise = 0;
-    if (rope->scaling == TN_ROPE_YARN) otherwise = (float)context / rope->original_context;
-    if (rope->scaling == TN_ROPE_PROPORTIONAL) otherwise = 1;
-    rope->factor = number(in, "rope.scaling.factor", "factor", otherwise);
+    if (rope->scaling == TN_ROPE_LINEAR || rope->scaling == TN_ROPE_LLAMA3)
+      rope->factor = required(in, "rope.scaling.factor", "factor");
+    else
+      rope->factor = number(in, "rope.scaling.factor", "factor",
+                            rope->scaling == TN_ROPE_YARN ? (float)context / rope->original_context : 1);
     tn_hyper_demand(in->reader, rope->factor >= 1e-3f && rope->factor <= 1e6f, "rope.scaling.factor", "factor",
                     (double)rope->factor, "a positive number");
   }
@@ -145,8 +155,11 @@ void tn_hyper_read_rope(tn_hyper_reader *reader, const tn_hyper *hyper, const ch
   rope->rotary = rope->span + rope->span % 2; /* a part of a head may be odd: a pair more turns */
   tn_hyper_demand(reader, rope->theta > 0 && rope->theta < 1e30f, "rope.freq_base", "rope_theta", (double)rope->theta,
                   "a positive number");
-  tn_hyper_demand(reader, rope->rotary >= 2 && rope->rotary <= hyper->key_dim, "rope.dimension_count",
-                  "partial_rotary_factor", rope->rotary, "an even width up to the head's size");
+  bool may_be_odd = tn_hyper_is_folder(reader) && part < 1;
+  tn_hyper_demand(reader,
+                  rope->rotary >= 2 && rope->rotary <= hyper->key_dim && (may_be_odd || rope->span == rope->rotary),
+                  "rope.dimension_count", part < 1 ? "partial_rotary_factor" : "head_dim",
+                  part < 1 ? (double)part : rope->span, "what lets an even part of the head turn");
 }
 
 void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper, float theta) {

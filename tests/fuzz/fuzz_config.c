@@ -14,9 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       bool inner = !strncmp(value->path, "text_config.", 12);
       const tn_config_value *found = tn_config_find(&config, config.nested && inner ? value->path + 12 : value->path);
       if (!found && value->kind != TN_JSON_NULL && !config.nested && strlen(value->path) + 1 < 380) {
-        /* only a null in front of it under the same path may hide it */
+        /* only a null behind it under the same path may hide it */
         bool hidden = false;
-        for (size_t k = 0; k < i; k++) hidden = hidden || !strcmp(config.values[k].path, value->path);
+        for (size_t k = i + 1; k < config.count; k++) hidden = hidden || !strcmp(config.values[k].path, value->path);
         if (!hidden) abort();
       }
       if (value->item_count && !value->items) abort();

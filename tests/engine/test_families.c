@@ -1,6 +1,6 @@
-/* Requests on tiny models whose sequences hold more than pages, or pages of several kinds: recurrent states, windows,
- * experts, shared keys and values. What a request answers, log-probabilities as bytes, is the same alone, beside
- * others, in small steps and after a preemption. */
+/* Requests on tiny models of every family; in those of the first list sequences hold more than pages, or pages of
+ * several kinds: recurrent states, windows, experts, shared keys and values. What a request answers, log-probabilities
+ * as bytes, is the same alone, beside others, in small steps and after a preemption. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +22,21 @@ typedef struct answer {
   uint32_t count;
 } answer;
 
-static const char *const models[] = {"qwen35",     "qwen3next",    "gemma3",   "gemma4-ple",
-                                     "gemma4-moe", "gptoss-mxfp4", "deepseek3"};
+static const char *const models[] = {"qwen35",     "qwen3next",    "gemma3",    "gemma4-ple",
+                                     "gemma4-moe", "gptoss-mxfp4", "deepseek3", "gpt2"};
+
+/* Of data/shapes, made for few positions. */
+static const char *const shapes[] = {
+    "llama-groups3",      "granite-odd",         "smollm3-listed",  "mixtral-odd",       "mistral-wide-heads",
+    "qwen2-yarn-window",  "qwen2moe-mixed",      "qwen3-listed",    "qwen3moe-window",   "qwen3next-dense",
+    "qwen35-plain-heads", "qwen35moe-odd",       "gemma2-odd",      "gemma3-listed",     "gemma3n-odd",
+    "gemma3n-streams",    "gemma4-shared-order", "gptoss-one-kv",   "phi3-partial-long", "olmo2-one-kv",
+    "olmo3-odd",          "deepseek3-groups",    "deepseek3-direct"};
+
+/* How long prompts and answers are, and which ids they have. */
+typedef struct lengths {
+  uint32_t prompt, more, answer, vocabulary, context;
+} lengths;
 
 static tn_engine *start(const tn_model *model, const tn_engine_options *options) {
   tn_engine *engine;
@@ -32,13 +45,13 @@ static tn_engine *start(const tn_model *model, const tn_engine_options *options)
   return engine;
 }
 
-static tn_request *submit(tn_engine *engine, uint32_t number) {
+static tn_request *submit(tn_engine *engine, const lengths *l, uint32_t number) {
   int32_t prompt[64];
-  for (uint32_t i = 0; i < TN_COUNT(prompt); i++) prompt[i] = (int32_t)((i * 31u + number * 17u) % 300u);
+  for (uint32_t i = 0; i < TN_COUNT(prompt); i++) prompt[i] = (int32_t)((i * 31u + number * 17u) % l->vocabulary);
   tn_request_options options = TN_REQUEST_OPTIONS;
   options.tokens = prompt;
-  options.token_count = 20 + 13 * number;
-  options.max_tokens = ANSWER;
+  options.token_count = l->prompt + l->more * number;
+  options.max_tokens = l->answer;
   options.ignore_eos = 1;
   options.logprobs = 1;
   options.temperature = number % 2 ? 1.0f : 0.0f;
@@ -49,7 +62,7 @@ static tn_request *submit(tn_engine *engine, uint32_t number) {
   return request;
 }
 
-static answer pull(tn_request *request) {
+static answer pull(tn_request *request, const lengths *l) {
   answer got = {0};
   tn_output output = TN_OUTPUT;
   while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT) {
@@ -59,18 +72,19 @@ static answer pull(tn_request *request) {
     got.logprobs[got.count++] = output.logprob;
   }
   if (output.kind != TN_OUTPUT_DONE) fail_msg("%s", output.error.message);
-  assert_int_equal(got.count, ANSWER);
+  assert_int_equal(got.count, l->answer);
   tn_request_destroy(request);
   return got;
 }
 
-static void run_together(const tn_model *model, const tn_engine_options *options, const answer *alone, bool has_room) {
+static void run_together(const tn_model *model, const tn_engine_options *options, const lengths *l, const answer *alone,
+                         bool has_room) {
   tn_engine *engine = start(model, options);
   for (int round = 0; round < 2; round++) {
     tn_request *requests[REQUESTS];
-    for (uint32_t i = 0; i < REQUESTS; i++) requests[i] = submit(engine, i);
+    for (uint32_t i = 0; i < REQUESTS; i++) requests[i] = submit(engine, l, i);
     for (uint32_t i = 0; i < REQUESTS; i++) {
-      answer got = pull(requests[i]);
+      answer got = pull(requests[i], l);
       assert_memory_equal(got.tokens, alone[i].tokens, sizeof got.tokens);
       assert_memory_equal(got.logprobs, alone[i].logprobs, sizeof got.logprobs);
     }
@@ -82,43 +96,58 @@ static void run_together(const tn_model *model, const tn_engine_options *options
   tn_engine_destroy(engine);
 }
 
-static void check_model(const char *name, const char *kv) {
-  char path[300];
+static void check_model(const char *path, const lengths *l, const char *kv) {
   tn_model *model;
   tn_error error;
   answer alone[REQUESTS];
   tn_engine_info info = TN_ENGINE_INFO;
   tn_engine_options options = TN_ENGINE_OPTIONS;
-  print_message("%s, KV in %s\n", name, kv);
-  snprintf(path, sizeof path, "%s/golden/%s%s", TEST_DATA, name, strcmp(name, "deepseek3") ? "/model.gguf" : "");
+  print_message("%s, KV in %s\n", path, kv);
   if (tn_model_open(path, &model, &error) != TN_OK) fail_msg("%s", error.message);
   options.kv = kv;
-  options.context = 128;
+  options.context = l->context;
   options.max_sequences = 1;
   options.no_prefix_cache = 1;
   for (uint32_t i = 0; i < REQUESTS; i++) {
     tn_engine *engine = start(model, &options);
-    alone[i] = pull(submit(engine, i));
+    alone[i] = pull(submit(engine, l, i), l);
     tn_engine_describe(engine, &info);
     tn_engine_destroy(engine);
   }
   options.max_sequences = REQUESTS;
   options.no_prefix_cache = 0;
-  run_together(model, &options, alone, true);
+  run_together(model, &options, l, alone, true);
   options.chunk = 7;
-  run_together(model, &options, alone, true);
+  run_together(model, &options, l, alone, true);
   options.kv_bytes = info.kv_bytes + info.kv_bytes / 2; /* for one and a half: they take turns */
-  run_together(model, &options, alone, false);
+  run_together(model, &options, l, alone, false);
   tn_model_close(model);
 }
 
 static void neighbours_steps_and_turns_change_nothing(void **state) {
   (void)state;
-  for (size_t i = 0; i < TN_COUNT(models); i++) check_model(models[i], "f16");
-  for (size_t i = 0; i < TN_COUNT(models); i += 2) check_model(models[i], "int8");
+  const lengths l = {20, 13, ANSWER, 300, 128};
+  char path[300];
+  for (size_t i = 0; i < TN_COUNT(models); i++) {
+    snprintf(path, sizeof path, "%s/golden/%s%s", TEST_DATA, models[i],
+             strcmp(models[i], "deepseek3") ? "/model.gguf" : "");
+    check_model(path, &l, "f16");
+    if (i % 2 == 0) check_model(path, &l, "int8");
+  }
+}
+
+static void so_for_every_family(void **state) {
+  (void)state;
+  const lengths l = {34, 4, 14, 60, 64};
+  char path[300];
+  for (size_t i = 0; i < TN_COUNT(shapes); i++) {
+    snprintf(path, sizeof path, "%s/%s", TEST_SHAPES, shapes[i]);
+    check_model(path, &l, "f16");
+  }
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(neighbours_steps_and_turns_change_nothing)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(neighbours_steps_and_turns_change_nothing),
+                                     cmocka_unit_test(so_for_every_family)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

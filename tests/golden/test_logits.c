@@ -210,12 +210,18 @@ static void compare_all(const tn_runner_options *options) {
   for_each_case(options, compare);
 }
 
-/* The prompt in steps of one row, and of seven, gives the bytes of the prompt at once. */
+/* The prompt in steps of one row, and of seven, gives the bytes of the prompt at once; so do two threads. */
 static void compare_chunks(golden_case of, const tn_runner_options *options) {
   static const uint32_t chunks[] = {1, 7};
   golden want = read_golden(of);
   float *whole = new_logits(&want), *cut = new_logits(&want);
   run(of, options, &want, MAX_TOKENS, whole);
+  tn_runner_options threads = *options;
+  threads.device = "cpu,threads=2";
+  if (!strcmp(options->device, "cpu,threads=1")) run(of, &threads, &want, MAX_TOKENS, cut);
+  if (!strcmp(options->device, "cpu,threads=1") &&
+      memcmp(whole, cut, (size_t)want.count * want.vocabulary * sizeof *cut) != 0)
+    fail_msg("%s: two threads give other logits than one", of.name);
   for (size_t i = 0; i < TN_COUNT(chunks); i++) {
     run(of, options, &want, chunks[i], cut);
     if (memcmp(whole, cut, (size_t)want.count * want.vocabulary * sizeof *cut) != 0)
@@ -233,7 +239,7 @@ static void cpu(void **state) {
 
 static void steps_change_nothing(void **state) {
   (void)state;
-  for_each_case(&(tn_runner_options){.device = "cpu", .kv = "f16", .activations = "auto"}, compare_chunks);
+  for_each_case(&(tn_runner_options){.device = "cpu,threads=1", .kv = "f16", .activations = "auto"}, compare_chunks);
 }
 
 static void steps_change_nothing_on_reference(void **state) {

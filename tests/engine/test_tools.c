@@ -449,6 +449,26 @@ static const struct syntax {
      "<|channel|>commentary<|message|>Well.<|end|><|start|>assistant to=functions.add<|channel|>commentary "
      "json<|message|>nonsense",
      "Well."},
+    {"<|tool_call|> <|/tool_call|>",
+     {"<|tool_call|>", "<|/tool_call|>"},
+     "Well. <|tool_call|>nonsense<|/tool_call|>",
+     "Well."},
+    {"<|START_ACTION|> <|END_ACTION|> tool_name",
+     {"<|START_ACTION|>", "<|END_ACTION|>"},
+     "Well. <|START_ACTION|>nonsense<|END_ACTION|>",
+     "Well."},
+    {"<|tool_calls_section_begin|> <|tool_call_begin|>",
+     {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+      "<|tool_calls_section_end|>"},
+     "Well. <|tool_calls_section_begin|>nonsense<|tool_call_begin|>x<|tool_call_argument_begin|>x<|tool_call_end|>x"
+     "<|tool_calls_section_end|>",
+     "Well."},
+    {"<tool_call> <arg_key>", {"<tool_call>", "</tool_call>"}, "Well. <tool_call>nonsense</tool_call>", "Well."},
+    {"<minimax:tool_call> <invoke name=",
+     {"<minimax:tool_call>", "</minimax:tool_call>"},
+     "Well. <minimax:tool_call>nonsense</minimax:tool_call>",
+     "Well."},
+    {"<function= </function>", {NULL}, "Well. <function=nonsense", "Well."},
     {"<|tool_call> <tool_call|>",
      {"<|tool_call>", "<tool_call|>", "<|\"|>"},
      "Well. <|tool_call>nonsense<tool_call|>x<|\"|>",
@@ -476,7 +496,10 @@ static void hear_spoken(const struct syntax *syntax, const char *text, bool are_
 
 /* Whether arguments are written as they are given out, so that they come in pieces too. */
 static bool writes_json(const struct syntax *syntax) {
-  return !strstr(syntax->words, "<parameter=") && !strstr(syntax->words, "<|tool_call>");
+  static const char *const others[] = {"<parameter=", "<|tool_call>", "<arg_key>", "<invoke name="};
+  for (size_t i = 0; i < TN_COUNT(others); i++)
+    if (strstr(syntax->words, others[i])) return false;
+  return true;
 }
 
 /* A parrot would say something else; the grammar makes it call. */

@@ -13,7 +13,13 @@ static const char *const templates[] = {"<tool_call> <think> </think>",
                                         "[TOOL_CALLS] [THINK]",
                                         "<｜tool▁calls▁begin｜> <｜tool▁sep｜> </think>",
                                         "<|channel|> <|message|>",
-                                        "<|tool_call> <tool_call|> <|channel>thought"};
+                                        "<|tool_call> <tool_call|> <|channel>thought",
+                                        "<|tool_call|> <|/tool_call|>",
+                                        "<|START_ACTION|> <|END_ACTION|> tool_name <|START_THINKING|>",
+                                        "<|tool_calls_section_begin|> <|tool_call_begin|>",
+                                        "<tool_call> <arg_key> <think>",
+                                        "<minimax:tool_call> <invoke name=",
+                                        "<function= </function>"};
 
 static const char tools_json[] =
     "[{\"function\": {\"name\": \"weather\", \"parameters\": {\"properties\": {\"city\": {\"type\": \"string\"}}}}},"

@@ -24,8 +24,8 @@ static const char TOOLS[] =
     " {\"words\": {\"type\": \"array\"}, \"exact\": {\"type\": \"boolean\"},"
     " \"near\": {\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"string\"}]}}}}}]";
 
-static json_t *cases[256];
-static char *sources[256]; /* of the templates */
+static json_t *cases[512];
+static char *sources[512]; /* of the templates */
 static size_t case_count;
 static tn_tool_list *tools;
 

@@ -12,6 +12,7 @@
 /* The parts of all sequences, one behind the other; their texts live in the arena. */
 typedef struct builder {
   const tn_tool_grammar_options *options;
+  const tn_syntax_row *row;
   tn_tool_syntax syntax;
   tn_arena arena;
   tn_grammar_part *parts;
@@ -89,8 +90,8 @@ static bool add_name(builder *b, size_t tool) {
 }
 
 /* {"name": NAME, KEY: ARGUMENTS}, with the blanks that models leave out or put in. */
-static bool add_json_call(builder *b, size_t tool, const char *key) {
-  return add_pattern(b, "\\{[ \\n]{0,4}\"name\": ?", 0) &&
+static bool add_json_call(builder *b, size_t tool, const char *name, const char *key) {
+  return add_pattern(b, "\\{[ \\n]{0,4}", 0) && add_json_name(b, tn_text_of(name)) && add_pattern(b, ": ?", 0) &&
          add_json_name(b, tn_tool_list_name(b->options->tools, tool)) && add_pattern(b, ",[ \\n]{0,4}", 0) &&
          add_json_name(b, tn_text_of(key)) && add_pattern(b, ": ?", 0) && add_arguments(b, tool, NULL) &&
          add_pattern(b, "[ \\n]?\\}", 0);
@@ -135,14 +136,17 @@ static bool add_value_of(builder *b, const json_t *parameters, const json_t *sch
 
 /* Texts stand as they are, anything else as JSON. */
 static bool add_value(builder *b, size_t tool, const char *name, uint32_t group) {
-  static const tn_grammar_notation as_it_is = {.end = {TN_END_OF_VALUE, sizeof TN_END_OF_VALUE - 1}};
+  const char *end = tn_tags_of(b->syntax)->value_end;
+  tn_grammar_notation *as_it_is = tn_arena_array(&b->arena, 1, sizeof *as_it_is);
+  if (!as_it_is) return fail_memory(b);
+  *as_it_is = (tn_grammar_notation){.end = {end, strlen(end)}};
   const tn_tool_list *tools = b->options->tools;
   const json_t *parameters = tn_tool_list_parameters(tools, tool);
   const json_t *schema = json_object_get(json_object_get(parameters, "properties"), name);
   unsigned kinds = tn_tool_parameter_kinds(tools, tool, tn_text_of(name));
   if (!(kinds & TN_IS_STRING)) return add_value_of(b, parameters, schema, NULL, group);
-  if (kinds == TN_IS_STRING) return add_value_of(b, parameters, schema, &as_it_is, group);
-  if (is_plain_text(schema, 0)) return add(b, TN_GRAMMAR_WITHOUT, TN_TEXT(TN_END_OF_VALUE), group);
+  if (kinds == TN_IS_STRING) return add_value_of(b, parameters, schema, as_it_is, group);
+  if (is_plain_text(schema, 0)) return add(b, TN_GRAMMAR_WITHOUT, tn_text_of(end), group);
   b->status = tn_fail(b->error, TN_E_UNSUPPORTED,
                       "parameter \"%.60s\" of tool \"%.60s\": what its schema says of texts can't be enforced in this "
                       "model's syntax of calls",
@@ -160,17 +164,22 @@ static bool is_required(const json_t *parameters, const char *name) {
 }
 
 static bool add_tagged_call(builder *b, size_t tool) {
+  const tn_tags *tags = tn_tags_of(b->syntax);
   const json_t *parameters = tn_tool_list_parameters(b->options->tools, tool);
+  const char *newline = b->syntax == TN_TOOLS_GLM ? "" : "\n";
   uint32_t group = 0;
   const char *name;
   json_t *schema;
-  bool added = add_literal(b, "<function=", 0) && add_name(b, tool) && add_literal(b, ">\n", 0);
+  bool added = add_literal(b, tags->call, 0) && add_name(b, tool) && add_literal(b, tags->call_end, 0) &&
+               add_literal(b, newline, 0);
   json_object_foreach(json_object_get(parameters, "properties"), name, schema) {
     uint32_t in = is_required(parameters, name) ? 0 : ++group;
-    added = added && add_literal(b, "<parameter=", in) && add_literal(b, name, in) && add_literal(b, ">\n", in) &&
-            add_value(b, tool, name, in) && add_literal(b, "\n" TN_END_OF_VALUE "\n", in);
+    added = added && add_literal(b, tags->key, in) && add_literal(b, name, in) && add_literal(b, tags->key_end, in) &&
+            (!*tags->value || add_literal(b, "\n", in)) && add_literal(b, tags->value, in) &&
+            add_literal(b, tags->line, in) && add_value(b, tool, name, in) && add_literal(b, tags->line, in) &&
+            add_literal(b, tags->value_end, in) && add_literal(b, "\n", in);
   }
-  return added && add_literal(b, "</function>\n", 0);
+  return added && add_literal(b, tags->close, 0) && add_literal(b, newline, 0);
 }
 
 /* ---- the syntaxes ---- */
@@ -190,7 +199,7 @@ static bool has_word(const builder *b, const char *word) {
 }
 
 static bool add_mistral_call(builder *b, size_t tool) {
-  if (!has_word(b, "[ARGS]")) return add_json_call(b, tool, "arguments");
+  if (!has_word(b, "[ARGS]")) return add_json_call(b, tool, "name", "arguments");
   bool added = add_name(b, tool);
   if (added && has_word(b, "[CALL_ID]")) added = add_mark(b, "[CALL_ID]", 1) && add_pattern(b, "[a-zA-Z0-9]{9}", 1);
   return added && add_mark(b, "[ARGS]", 0) && add_arguments(b, tool, NULL);
@@ -205,6 +214,12 @@ static bool add_deepseek_call(builder *b, size_t tool) {
   return add_literal(b, "function", 0) && add_mark(b, "<｜tool▁sep｜>", 0) && add_name(b, tool) &&
          add_literal(b, "\n```json\n", 0) && add_arguments(b, tool, NULL) && add_literal(b, "\n```", 0) &&
          add_mark(b, "<｜tool▁call▁end｜>", 0);
+}
+
+static bool add_kimi_call(builder *b, size_t tool) {
+  return add_mark(b, "<|tool_call_begin|>", 0) && add_literal(b, "functions.", 0) && add_name(b, tool) &&
+         add_pattern(b, ":[0-9]{1,3}", 0) && add_mark(b, "<|tool_call_argument_begin|>", 0) &&
+         add_arguments(b, tool, NULL) && add_mark(b, "<|tool_call_end|>", 0);
 }
 
 /* A message to a tool: its header has the recipient first or (variant 1) the channel. Behind the header the tool's name
@@ -225,9 +240,16 @@ static size_t variants_of(const builder *b) {
 
 static bool add_call(builder *b, size_t tool, size_t variant) {
   switch (b->syntax) {
-    case TN_TOOLS_HERMES: return add_json_call(b, tool, "arguments") && add_pattern(b, "\n?", 0);
-    case TN_TOOLS_TAGGED: return add_tagged_call(b, tool);
-    case TN_TOOLS_LLAMA: return add_json_call(b, tool, "parameters");
+    case TN_TOOLS_HERMES: return add_json_call(b, tool, "name", "arguments") && add_pattern(b, "\n?", 0);
+    case TN_TOOLS_TAGGED:
+    case TN_TOOLS_GLM:
+    case TN_TOOLS_INVOKE: return add_tagged_call(b, tool);
+    case TN_TOOLS_LIST:
+      return has_word(b, "tool_name") ? add_json_call(b, tool, "tool_name", "parameters")
+                                      : add_json_call(b, tool, "name", "arguments");
+    case TN_TOOLS_KIMI: return add_kimi_call(b, tool);
+    case TN_TOOLS_FUNCTION: return add_name(b, tool) && add_literal(b, ">", 0) && add_arguments(b, tool, NULL);
+    case TN_TOOLS_LLAMA: return add_json_call(b, tool, "name", "parameters");
     case TN_TOOLS_MISTRAL: return add_mistral_call(b, tool);
     case TN_TOOLS_DEEPSEEK: return add_deepseek_call(b, tool);
     case TN_TOOLS_CHANNELS: return add_channels_call(b, tool, variant);
@@ -240,61 +262,61 @@ static bool add_call(builder *b, size_t tool, size_t variant) {
 
 /* ---- what stands around calls ---- */
 
-static const char *opening_mark(const builder *b) {
+/* Whether the marker begins a list of all calls. */
+static bool opens_list(const builder *b) {
+  return b->syntax == TN_TOOLS_DEEPSEEK || b->syntax == TN_TOOLS_KIMI || b->syntax == TN_TOOLS_INVOKE ||
+         b->syntax == TN_TOOLS_LIST || b->syntax == TN_TOOLS_MISTRAL;
+}
+
+/* What stands between a marker and the call. */
+static bool add_inside(builder *b) {
   switch (b->syntax) {
-    case TN_TOOLS_MISTRAL: return "[TOOL_CALLS]";
-    case TN_TOOLS_DEEPSEEK: return "<｜tool▁calls▁begin｜>";
-    case TN_TOOLS_GEMMA: return "<|tool_call>";
-    default: return "<tool_call>";
+    case TN_TOOLS_LLAMA: return !b->options->behind_marker || add_pattern(b, "[ \\n]{0,4}", 0);
+    case TN_TOOLS_LIST: return add_pattern(b, "[ \\n]{0,4}\\[[ \\n]{0,4}", 0);
+    case TN_TOOLS_MISTRAL: return add_pattern(b, has_word(b, "[ARGS]") ? " ?" : " ?\\[", 0);
+    case TN_TOOLS_GEMMA:
+    case TN_TOOLS_DEEPSEEK:
+    case TN_TOOLS_KIMI:
+    case TN_TOOLS_GLM:
+    case TN_TOOLS_FUNCTION: return true;
+    default: return add_pattern(b, b->options->behind_marker ? "[ \\n]{0,4}" : "\n?", 0); /* blanks may be missing */
   }
 }
 
-/* Before the first call. Behind the marker, blanks that follow it may be missing, or be some others. */
 static bool add_before(builder *b) {
   const bool behind = b->options->behind_marker;
-  switch (b->syntax) {
-    case TN_TOOLS_LLAMA: return !behind || add_pattern(b, "[ \\n]{0,4}", 0);
-    case TN_TOOLS_CHANNELS:
-      if (behind) return true;
-      return add_mark(b, "<|channel|>", 1) && add_literal(b, "analysis", 1) && add_mark(b, "<|message|>", 1) &&
-             add(b, TN_GRAMMAR_WITHOUT, TN_TEXT(""), 1) && add_mark(b, "<|end|>", 1) && add_mark(b, "<|start|>", 1) &&
-             add_literal(b, "assistant", 1);
-    case TN_TOOLS_MISTRAL:
-      return (behind || add_mark(b, opening_mark(b), 0)) && add_pattern(b, has_word(b, "[ARGS]") ? " ?" : " ?\\[", 0);
-    case TN_TOOLS_GEMMA:
-    case TN_TOOLS_DEEPSEEK: return behind || add_mark(b, opening_mark(b), 0);
-    default:
-      if (behind) return add_pattern(b, "[ \\n]{0,4}", 0);
-      return add_mark(b, opening_mark(b), 0) && add_pattern(b, "\n?", 0);
-  }
+  if (b->syntax == TN_TOOLS_CHANNELS)
+    return behind || (add_mark(b, "<|channel|>", 1) && add_literal(b, "analysis", 1) && add_mark(b, "<|message|>", 1) &&
+                      add(b, TN_GRAMMAR_WITHOUT, TN_TEXT(""), 1) && add_mark(b, "<|end|>", 1) &&
+                      add_mark(b, "<|start|>", 1) && add_literal(b, "assistant", 1));
+  return (behind || b->syntax == TN_TOOLS_LLAMA || add_mark(b, b->row->open, 0)) && add_inside(b);
+}
+
+static bool add_after(builder *b) {
+  if (b->syntax == TN_TOOLS_LLAMA || b->syntax == TN_TOOLS_CHANNELS) return true;
+  if (b->syntax == TN_TOOLS_MISTRAL) return has_word(b, "[ARGS]") || add_literal(b, "]", 0);
+  if (b->syntax == TN_TOOLS_LIST && !add_pattern(b, "[ \\n]{0,4}\\]\n?", 0)) return false;
+  return !b->row->close || add_mark(b, b->row->close, 0);
 }
 
 static bool add_between(builder *b) {
   switch (b->syntax) {
-    case TN_TOOLS_MISTRAL: return has_word(b, "[ARGS]") ? add_mark(b, opening_mark(b), 0) : add_pattern(b, ", ?", 0);
+    case TN_TOOLS_LIST: return add_pattern(b, ",[ \\n]{0,4}", 0);
+    case TN_TOOLS_MISTRAL: return has_word(b, "[ARGS]") ? add_mark(b, b->row->open, 0) : add_pattern(b, ", ?", 0);
     case TN_TOOLS_DEEPSEEK: return add_pattern(b, "\n?", 0);
-    case TN_TOOLS_GEMMA: return add_mark(b, "<tool_call|>", 0) && add_mark(b, opening_mark(b), 0);
-    default:
-      return add_mark(b, "</tool_call>", 0) && add_pattern(b, "\n?", 0) && add_mark(b, opening_mark(b), 0) &&
-             add_pattern(b, "\n?", 0);
-  }
-}
-
-static bool add_after(builder *b) {
-  switch (b->syntax) {
+    case TN_TOOLS_KIMI:
+    case TN_TOOLS_INVOKE: return true;
+    case TN_TOOLS_GEMMA: return add_after(b) && add_before(b);
     case TN_TOOLS_LLAMA:
     case TN_TOOLS_CHANNELS: return true;
-    case TN_TOOLS_MISTRAL: return has_word(b, "[ARGS]") || add_literal(b, "]", 0);
-    case TN_TOOLS_DEEPSEEK: return add_mark(b, "<｜tool▁calls▁end｜>", 0);
-    case TN_TOOLS_GEMMA: return add_mark(b, "<tool_call|>", 0);
-    default: return add_mark(b, "</tool_call>", 0);
+    default: return add_after(b) && add_pattern(b, "\n?", 0) && add_before(b);
   }
 }
 
 /* Whether another call may follow. Behind a marker where that marker begins the list of all of them. */
 static bool repeats(const builder *b) {
   if (b->options->single_call || b->syntax == TN_TOOLS_LLAMA || b->syntax == TN_TOOLS_CHANNELS) return false;
-  return !b->options->behind_marker || b->syntax == TN_TOOLS_MISTRAL || b->syntax == TN_TOOLS_DEEPSEEK;
+  return !b->options->behind_marker || opens_list(b);
 }
 
 static void write_list(builder *b, tn_grammar **grammar) {
@@ -327,7 +349,8 @@ static void write_list(builder *b, tn_grammar **grammar) {
 }
 
 tn_status tn_tool_grammar(const tn_tool_grammar_options *options, tn_grammar **grammar, tn_error *error) {
-  builder b = {.options = options, .syntax = tn_tool_syntax_of(options->template_source), .error = error};
+  const tn_syntax_row *row = tn_syntax_row_of(options->template_source);
+  builder b = {.options = options, .row = row, .syntax = row->syntax, .error = error};
   *grammar = NULL;
   tn_arena_init(&b.arena, 0);
   write_list(&b, grammar);

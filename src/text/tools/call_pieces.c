@@ -6,11 +6,19 @@
 /* What stands before a name, and behind it; the other syntaxes don't write arguments as they are given out. */
 static const struct {
   const char *before, *after;
-} NAMES[] = {
-    [TN_TOOLS_NONE] = {NULL, NULL},           [TN_TOOLS_HERMES] = {"\"name\":", "\""},
-    [TN_TOOLS_TAGGED] = {NULL, NULL},         [TN_TOOLS_LLAMA] = {"\"name\":", "\""},
-    [TN_TOOLS_MISTRAL] = {"\"name\":", "\""}, [TN_TOOLS_DEEPSEEK] = {"<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"},
-    [TN_TOOLS_CHANNELS] = {"", ""},           [TN_TOOLS_GEMMA] = {NULL, NULL}};
+} NAMES[] = {[TN_TOOLS_NONE] = {NULL, NULL},
+             [TN_TOOLS_HERMES] = {"\"name\":", "\""},
+             [TN_TOOLS_TAGGED] = {NULL, NULL},
+             [TN_TOOLS_LLAMA] = {"\"name\":", "\""},
+             [TN_TOOLS_MISTRAL] = {"\"name\":", "\""},
+             [TN_TOOLS_DEEPSEEK] = {"<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"},
+             [TN_TOOLS_CHANNELS] = {"", ""},
+             [TN_TOOLS_GEMMA] = {NULL, NULL},
+             [TN_TOOLS_LIST] = {"name\":", "\""},
+             [TN_TOOLS_KIMI] = {"functions.", ":"},
+             [TN_TOOLS_GLM] = {NULL, NULL},
+             [TN_TOOLS_INVOKE] = {NULL, NULL},
+             [TN_TOOLS_FUNCTION] = {"", ">"}};
 
 void tn_call_pieces_begin(tn_call_pieces *pieces) {
   *pieces = (tn_call_pieces){.tool = -1};

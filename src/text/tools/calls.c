@@ -100,7 +100,7 @@ static bool read_call(tn_calls *calls, tn_text object) {
   tn_json_init(&json, object.data, object.bytes, NULL);
   if (tn_json_peek(&json) == TN_JSON_OBJECT && tn_json_object(&json)) {
     while (good && tn_json_key(&json, &key)) {
-      if (tn_text_is(key, "name")) {
+      if (tn_text_is(key, "name") || tn_text_is(key, "tool_name")) {
         good = !name.size && tn_json_string(&json, &text) && tn_buf_append(&name, text.data, text.bytes);
       } else if (tn_text_is(key, "arguments") || tn_text_is(key, "parameters")) {
         good = !arguments.size && read_arguments(&json, &arguments);
@@ -160,10 +160,19 @@ static bool read_objects(tn_calls *calls, tn_text text, char separator) {
 
 /* ---- the syntaxes ---- */
 
+/* [{...}, {...}] */
+static bool is_list(tn_text body) {
+  return body.bytes > 1 && body.data[0] == '[' && body.data[body.bytes - 1] == ']';
+}
+
+static bool read_list(tn_calls *calls, tn_text body) {
+  body = tn_trim(body);
+  return is_list(body) && read_objects(calls, (tn_text){body.data + 1, body.bytes - 2}, ',');
+}
+
 static bool read_mistral(tn_calls *calls, tn_text body) {
   body = tn_trim(body);
-  if (body.bytes > 1 && body.data[0] == '[' && body.data[body.bytes - 1] == ']')
-    return read_objects(calls, (tn_text){body.data + 1, body.bytes - 2}, ',');
+  if (is_list(body)) return read_list(calls, body);
   const char *end = body.data;
   while (end < body.data + body.bytes && *end != '[' && *end != '{' && !tn_is_blank(*end)) end++;
   const tn_text name = tn_before(body, end);
@@ -204,6 +213,31 @@ static bool read_deepseek(tn_calls *calls, tn_text body) {
   return true;
 }
 
+/* functions.NAME:NUMBER, and arguments. */
+static bool read_kimi(tn_calls *calls, tn_text body) {
+  body = tn_trim(body);
+  if (!body.bytes) return false;
+  while (body.bytes) {
+    const char *separator, *end;
+    if (!tn_take(&body, "<|tool_call_begin|>") || !(end = tn_find(body, "<|tool_call_end|>"))) return false;
+    const tn_text call = tn_before(body, end);
+    body = tn_trim(tn_from(body, end + strlen("<|tool_call_end|>")));
+    if (!(separator = tn_find(call, "<|tool_call_argument_begin|>"))) return false;
+    tn_text name = tn_trim(tn_before(call, separator));
+    tn_take(&name, "functions.");
+    for (size_t at = name.bytes; at-- > 0;)
+      if (name.data[at] == ':') name.bytes = at;
+    if (!tn_calls_add(calls, name, tn_from(call, separator + strlen("<|tool_call_argument_begin|>")))) return false;
+  }
+  return true;
+}
+
+/* NAME>{...} */
+static bool read_function(tn_calls *calls, tn_text body) {
+  const char *end = tn_find(body, ">");
+  return end && tn_calls_add(calls, tn_before(body, end), tn_from(body, end + 1));
+}
+
 bool tn_calls_read(tn_calls *calls, tn_tool_syntax syntax, tn_text body, tn_text recipient) {
   switch (syntax) {
     case TN_TOOLS_HERMES: return read_objects(calls, body, '\n');
@@ -211,7 +245,12 @@ bool tn_calls_read(tn_calls *calls, tn_tool_syntax syntax, tn_text body, tn_text
     case TN_TOOLS_MISTRAL: return read_mistral(calls, body);
     case TN_TOOLS_DEEPSEEK: return read_deepseek(calls, body);
     case TN_TOOLS_CHANNELS: return tn_calls_add(calls, recipient, body);
-    case TN_TOOLS_TAGGED: return tn_calls_read_tagged(calls, body);
+    case TN_TOOLS_LIST: return read_list(calls, body);
+    case TN_TOOLS_KIMI: return read_kimi(calls, body);
+    case TN_TOOLS_FUNCTION: return read_function(calls, body);
+    case TN_TOOLS_TAGGED:
+    case TN_TOOLS_GLM:
+    case TN_TOOLS_INVOKE: return tn_calls_read_tagged(calls, syntax, body);
     case TN_TOOLS_GEMMA: return tn_calls_read_gemma(calls, body);
     case TN_TOOLS_NONE: break;
   }

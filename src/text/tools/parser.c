@@ -308,7 +308,7 @@ static bool is_hopeless(tn_tool_parser *p, char c) {
 
 static void put_in_call(tn_tool_parser *p, char c) {
   tn_buf_putc(&p->region, c);
-  if (p->syntax != TN_TOOLS_TAGGED && p->syntax != TN_TOOLS_GEMMA) {
+  if (!tn_tags_of(p->syntax) && p->syntax != TN_TOOLS_GEMMA) {
     if (p->in_string && p->is_escaped) {
       p->is_escaped = false;
     } else if (p->in_string && c == '\\') {

@@ -24,6 +24,16 @@ typedef struct tn_marker {
 
 #define TN_MOST_MARKERS 8
 
+/* A syntax of calls as it is found in templates, and what begins and ends a call (or a list of them). */
+typedef struct tn_syntax_row {
+  tn_tool_syntax syntax;
+  const char *words[2];     /* both are in the template */
+  const char *open, *close; /* NULL: none */
+} tn_syntax_row;
+
+/* The row of the template's syntax. */
+const tn_syntax_row *tn_syntax_row_of(const char *template_source);
+
 /* Fills markers[TN_MOST_MARKERS] with those of the template; returns how many. No marker begins with another. */
 size_t tn_markers_of(const char *template_source, tn_marker *markers);
 
@@ -54,11 +64,20 @@ bool tn_calls_add(tn_calls *calls, tn_text name, tn_text arguments);
  * `recipient`: of a message in channels. */
 bool tn_calls_read(tn_calls *calls, tn_tool_syntax syntax, tn_text body, tn_text recipient);
 /* The same for the syntaxes that don't write JSON (calls_tagged.c, calls_gemma.c). */
-bool tn_calls_read_tagged(tn_calls *calls, tn_text body);
+bool tn_calls_read_tagged(tn_calls *calls, tn_tool_syntax syntax, tn_text body);
 bool tn_calls_read_gemma(tn_calls *calls, tn_text body);
 
-/* What ends a value in tags. */
-#define TN_END_OF_VALUE "</parameter>"
+/* Calls written as tags, and what is around each of their parts. */
+typedef struct tn_tags {
+  const char *call, *call_end;   /* a tool's name */
+  const char *close;             /* the end of the call; "": that of the body */
+  const char *key, *key_end;     /* a parameter's name */
+  const char *value, *value_end; /* its value */
+  const char *line;              /* around values and behind tags: a newline, or nothing */
+} tn_tags;
+
+/* The tags of a syntax; NULL: it writes none. */
+const tn_tags *tn_tags_of(tn_tool_syntax syntax);
 
 /* ---- arguments while they are written (call_pieces.c) ---- */
 

@@ -25,12 +25,18 @@ struct tn_grammar;
 typedef enum tn_tool_syntax {
   TN_TOOLS_NONE,    /* none that is known */
   TN_TOOLS_HERMES,  /* <tool_call>{"name": ..., "arguments": {...}}</tool_call>: Hermes, Qwen 2.5 and 3 */
-  TN_TOOLS_TAGGED,  /* <tool_call><function=N><parameter=K>V</parameter></function></tool_call>: Qwen3-Coder, 3.5 */
+  TN_TOOLS_TAGGED,  /* <tool_call><function=N><parameter=K>V</parameter></function></tool_call>: Qwen3-Coder, 3.5, Seed
+                     */
   TN_TOOLS_LLAMA,   /* {"name": ..., "parameters": {...}}, perhaps behind <|python_tag|>: Llama 3 */
   TN_TOOLS_MISTRAL, /* [TOOL_CALLS][{"name": ..., "arguments": {...}}] or [TOOL_CALLS]N[ARGS]{...} */
   TN_TOOLS_DEEPSEEK,
   TN_TOOLS_CHANNELS, /* <|channel|>...<|message|>...: gpt-oss */
-  TN_TOOLS_GEMMA     /* <|tool_call>call:N{key:<|"|>text<|"|>}<tool_call|>: Gemma 4 */
+  TN_TOOLS_GEMMA,    /* <|tool_call>call:N{key:<|"|>text<|"|>}<tool_call|>: Gemma 4 */
+  TN_TOOLS_LIST,     /* [{"name": ..., "arguments": {...}}] between markers: Phi-4, Granite 3, Nemotron, Command R */
+  TN_TOOLS_KIMI,     /* <|tool_call_begin|>functions.N:0<|tool_call_argument_begin|>{...}<|tool_call_end|>: Kimi K2 */
+  TN_TOOLS_GLM,      /* <tool_call>N\n<arg_key>K</arg_key>\n<arg_value>V</arg_value>\n</tool_call>: GLM 4.5 */
+  TN_TOOLS_INVOKE,   /* <invoke name="N">\n<parameter name="K">V</parameter>\n</invoke>: MiniMax M2 */
+  TN_TOOLS_FUNCTION  /* <function=N>{...}</function>: Functionary 3.1 */
 } tn_tool_syntax;
 
 /* The syntax that a chat template (its source, zero-terminated) writes. */

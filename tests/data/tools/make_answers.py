@@ -158,7 +158,47 @@ refused("gemma text behind", GEMMA, gemma("add{a:1} x"))
 refused("gemma deep", GEMMA, gemma("add{a:" + "[" * 100 + "]" * 100 + "}"))
 refused("hermes deep", HERMES, hermes('{"name": "add", "arguments": {"a": ' + "[" * 100 + "]" * 100 + "}}"))
 
-for template in (HERMES, TAGGED, LLAMA, CHANNELS, GEMMA, MISTRAL, DEEPSEEK):
+PHI, GRANITE, COMMAND = "<|tool_call|> <|/tool_call|>", "<|tool_call|>", "<|START_ACTION|> <|END_ACTION|> <|START_THINKING|> tool_name"
+NEMOTRON, KIMI, SEED = "<TOOLCALL> </TOOLCALL> </think>", "<|tool_calls_section_begin|> <|tool_call_begin|>", "<seed:tool_call> <parameter= <seed:think>"
+GLM, MINIMAX, FUNCTIONARY = "<tool_call> <arg_key> <think>", "<minimax:tool_call> <invoke name= <think>", "<function= </function>"
+TWO = '[{"name": "weather", "arguments": {"city": "Zürich"}}, {"name": "add", "arguments": {"a": 1}}]'
+BOTH = [WEATHER, ("add", {"a": 1})]
+case("phi", PHI, "<|tool_call|>" + TWO + "<|/tool_call|>", calls=BOTH)
+refused("phi no list", PHI, "<|tool_call|>" + body() + "<|/tool_call|>")
+case("granite", GRANITE, "I see.<|tool_call|>" + TWO, "I see.", BOTH)
+case("command", COMMAND, '<|START_THINKING|>Hm.<|END_THINKING|><|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "weather", "parameters": {"city": "Zürich"}}\n]<|END_ACTION|>',
+     calls=[WEATHER], reasoning="Hm.")
+case("nemotron", NEMOTRON, "<TOOLCALL>" + TWO + "</TOOLCALL>", calls=BOTH)
+refused("nemotron cut", NEMOTRON, '<TOOLCALL>[{"name": "weather", "arguments": {"ci')
+
+
+def kimi(*calls): return "<|tool_calls_section_begin|>" + "".join("<|tool_call_begin|>%s<|tool_call_argument_begin|>%s<|tool_call_end|>" % c for c in calls) + "<|tool_calls_section_end|>"
+
+
+case("kimi", KIMI, "I see." + kimi(("functions.weather:0", '{"city": "Zürich"}'), ("functions.add:1", '{"a": 1}')), "I see.", BOTH)
+refused("kimi unknown tool", KIMI, kimi(("functions.rm:0", "{}")))
+
+
+def glm(name, *pairs): return "<tool_call>" + name + "\n" + "".join("<arg_key>%s</arg_key>\n<arg_value>%s</arg_value>\n" % p for p in pairs) + "</tool_call>"
+
+
+case("glm", GLM, "<think>Hm.</think>\n" + glm("weather", ("city", "Zürich")) + "\n" + glm("add", ("a", "1")), calls=BOTH, reasoning="Hm.")
+case("glm lines", GLM, glm("search", ("words", '["a"]'), ("near", "</arg_value> x\n")), calls=[("search", {"words": ["a"], "near": "</arg_value> x\n"})])
+case("glm tight", GLM, "<tool_call>add<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>", calls=[("add", {"a": 1})])
+case("glm nothing", GLM, "<tool_call>search</tool_call>", calls=[("search", {})])
+refused("glm cut", GLM, "<tool_call>add\n<arg_key>a</arg_key>\n<arg_val")
+
+
+def minimax(*calls): return "<minimax:tool_call>\n" + "".join('<invoke name="%s">\n%s</invoke>\n' % (n, "".join('<parameter name="%s">%s</parameter>\n' % p for p in a)) for n, a in calls) + "</minimax:tool_call>"
+
+
+case("minimax", MINIMAX, "<think>Hm.</think>\n\n" + minimax(("weather", [("city", "Zürich")]), ("add", [("a", "1")])), calls=BOTH, reasoning="Hm.")
+case("seed", SEED, "<seed:think>Hm.</seed:think><seed:tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n</function>\n</seed:tool_call>",
+     calls=[("add", {"a": 1})], reasoning="Hm.")
+case("functionary", FUNCTIONARY, 'So.<function=weather>{"city": "Zürich"}</function><function=add>{"a": 1}</function>', "So.", BOTH)
+refused("functionary unknown tool", FUNCTIONARY, "<function=rm>{}</function>")
+
+for template in (HERMES, TAGGED, LLAMA, CHANNELS, GEMMA, MISTRAL, DEEPSEEK, PHI, GRANITE, COMMAND, NEMOTRON, KIMI, SEED, GLM, MINIMAX, FUNCTIONARY):
     short = template.split(".")[0][:12]
     plain = "é 👩‍👩‍👧 \u0301\u200d x\ufffd < [ <| <｜ { } \" \\ end"
     case("plain text " + short, template, plain, content=plain)

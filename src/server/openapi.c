@@ -97,7 +97,8 @@ static json_t *good_response(const tn_route *route) {
   json_object_set_new(content, type,
                       json_pack("{s:{s:s}}", "schema", "type", is_page || is_text ? "string" : "object"));
   if (route->streams)
-    json_object_set_new(content, "text/event-stream", json_pack("{s:{s:s}}", "schema", "type", "string"));
+    json_object_set_new(content, "text/event-stream",
+                        json_pack("{s:{s:s}}", "schema", "description", "server-sent events"));
   return json_pack("{s:s, s:o}", "description", route->meaning, "content", content);
 }
 

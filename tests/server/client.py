@@ -82,9 +82,13 @@ class Connection:
         if receive_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         self.socket.settimeout(30)
-        self.socket.connect(port if is_unix else ("127.0.0.1", port))
-        if tls:
-            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
+        try:
+            self.socket.connect(port if is_unix else ("127.0.0.1", port))
+            if tls:
+                self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
+        except OSError:
+            self.socket.close()
+            raise
         self.file = self.socket.makefile("rb")
 
     def __enter__(self):

@@ -1,8 +1,8 @@
 /* Status codes and the error value that every tenon call returns or fills.
  *
  * A call that can fail returns a tn_status: TN_OK or a negative code. Calls that know more than a code
- * also fill a tn_error that the caller owns. Codes say whose fault it is: INVALID, LIMIT, FORMAT and
- * NOT_FOUND are the caller's or the file's, the rest are the machine's or ours. */
+ * also fill a tn_error that the caller owns. Codes say whose fault it is: INVALID, LIMIT, TOO_LONG,
+ * FORMAT and NOT_FOUND are the caller's or the file's, the rest are the machine's or ours. */
 #ifndef TENON_STATUS_H
 #define TENON_STATUS_H
 
@@ -23,6 +23,7 @@ typedef int32_t tn_status;
 #define TN_E_CANCELLED (-10)  /* stopped because the caller asked */
 #define TN_E_BUSY (-11)       /* a queue is full; try again later */
 #define TN_E_INTERNAL (-12)   /* a fault of tenon or of a driver */
+#define TN_E_TOO_LONG (-13)   /* a prompt doesn't fit the context; text names both numbers */
 
 /* An error by value. `message` is one line of UTF-8 that names the file, the field and what was
  * expected. A zeroed tn_error is "no error". */

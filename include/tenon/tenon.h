@@ -292,9 +292,9 @@ typedef struct tn_request_options {
     .dry_allowed_length = 2, .dry_penalty_last_n = UINT32_MAX, .xtc_threshold = 0.1f                                 \
   }
 
-/* Queues a request. Refused at once, with the numbers: a prompt that can't fit (TN_E_LIMIT), a full queue (TN_E_BUSY),
- * a wrong option (TN_E_INVALID). Nothing the options point to is needed after the call. The request is freed by
- * tn_request_destroy, which cancels it if it still runs. */
+/* Queues a request. Refused at once, with the numbers: a prompt that can't fit (TN_E_TOO_LONG), a full queue
+ * (TN_E_BUSY), a wrong option (TN_E_INVALID). Nothing the options point to is needed after the call. The request is
+ * freed by tn_request_destroy, which cancels it if it still runs. */
 TN_API tn_status tn_engine_submit(tn_engine *engine, const tn_request_options *options, tn_request **request,
                                   tn_error *error);
 /* Waits up to timeout_ns (UINT64_MAX: without end) for the next output, of which the first output->size bytes are

@@ -54,6 +54,7 @@ const char *tn_status_text(tn_status status) {
     case TN_E_LIMIT: return "limit exceeded";
     case TN_E_CANCELLED: return "cancelled";
     case TN_E_BUSY: return "busy";
+    case TN_E_TOO_LONG: return "too long";
     case TN_E_INTERNAL: return "internal error";
     default: return "unknown status";
   }

@@ -11,7 +11,7 @@
 static tn_status check_tokens(const tn_request_limits *limits, const int32_t *tokens, size_t count, tn_error *error) {
   if (count == 0) return tn_fail(error, TN_E_INVALID, "the prompt has no tokens");
   if (count >= limits->capacity)
-    return tn_fail(error, TN_E_LIMIT, "the prompt has %zu tokens; the context holds %u, one of them for the answer",
+    return tn_fail(error, TN_E_TOO_LONG, "the prompt has %zu tokens; the context holds %u, one of them for the answer",
                    count, limits->capacity);
   for (size_t i = 0; i < count; i++)
     if (tokens[i] < 0 || (uint32_t)tokens[i] >= limits->vocabulary->size)

@@ -319,7 +319,7 @@ static char *messages_text(const json_t *messages) {
 static bool fits(tn_reading *reading, const tn_generation *generation, const json_t *messages) {
   uint32_t context = generation->exchange->server->engine_info.context;
   return json_array_size(messages) <= context ||
-         refuse(reading, NULL, TN_E_LIMIT, "the conversation has %zu messages; the context holds %" PRIu32 " tokens",
+         refuse(reading, NULL, TN_E_TOO_LONG, "the conversation has %zu messages; the context holds %" PRIu32 " tokens",
                 json_array_size(messages), context);
 }
 
@@ -391,7 +391,11 @@ static bool submit_prompts(tn_reading *reading, tn_generation *generation, const
 static enum MHD_Result refused(tn_exchange *exchange, const tn_reading *reading) {
   unsigned status = tn_http_status(reading->error.status);
   const char *code = NULL;
-  if (reading->error.status == TN_E_LIMIT && !reading->parameter) code = "context_length_exceeded";
+  /* the words that clients look for, to shorten a conversation and try again */
+  if (reading->error.status == TN_E_TOO_LONG)
+    return tn_http_error(exchange, status, NULL, "context_length_exceeded",
+                         "this model's maximum context length is %" PRIu32 " tokens: %s",
+                         exchange->server->engine_info.context, reading->error.message);
   if (reading->error.status == TN_E_UNSUPPORTED) code = "unsupported_value";
   if (status == 429) code = "queue_full";
   return tn_http_error(exchange, status, reading->parameter, code, "%s", reading->error.message);

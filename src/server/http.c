@@ -136,7 +136,8 @@ unsigned tn_http_status(tn_status status) {
     case TN_E_UNSUPPORTED:
     case TN_E_FORMAT:
     case TN_E_NOT_FOUND:
-    case TN_E_LIMIT: return 400;
+    case TN_E_LIMIT:
+    case TN_E_TOO_LONG: return 400;
     case TN_E_BUSY: return 429;
     case TN_E_MEMORY:
     case TN_E_DEVICE_LOST: return 503;

@@ -561,7 +561,7 @@ static void prompt_too_long_is_refused(void **state) {
   tn_request_options options = TN_REQUEST_OPTIONS;
   tn_request *request;
   tn_error error;
-  assert_int_equal(tn_request_create(&rig.limits, &options, tokens, 128, &request, &error), TN_E_LIMIT);
+  assert_int_equal(tn_request_create(&rig.limits, &options, tokens, 128, &request, &error), TN_E_TOO_LONG);
   assert_non_null(strstr(error.message, "128 tokens"));
   tokens[5] = FAKE_VOCABULARY;
   assert_int_equal(tn_request_create(&rig.limits, &options, tokens, 127, &request, &error), TN_E_INVALID);

@@ -221,6 +221,9 @@ class Api(unittest.TestCase):
         error = self.refused(TEXT, text(prompt=[5] * 300), None, "300")
         self.assertIn("256", error["message"])
         self.assertEqual(error["code"], "context_length_exceeded")
+        self.assertIn("maximum context length", error["message"])
+        error = self.refused(CHAT, chat(grammar="root ::= " + "(" * 5000 + "a" + ")" * 5000), None, "nested")
+        self.assertNotEqual(error["code"], "context_length_exceeded")
         self.good(CHAT, chat(user=None, metadata={}, cache_prompt=True, stop=None, n=None))
 
     def test_lengths(self):

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/socket.h"
 
 #define MAX_LINE ((size_t)16 << 20) /* of an event */
 #define MAX_REPLY ((size_t)1 << 20) /* of an error, or of the list of models */
@@ -37,6 +38,7 @@ typedef struct load_run {
 } load_run;
 
 tn_status tn_bench_load_begin(tn_error *error) {
+  tn_descriptors_raise_limit();
   return curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
              ? TN_OK
              : tn_fail(error, TN_E_INTERNAL, "the HTTP library did not start");

@@ -281,9 +281,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_call_of_the_start_fails), cmocka_unit_test(each_call_of_the_steps_fails),
       cmocka_unit_test(device_is_lost_at_each_step),  cmocka_unit_test(steps_fail_while_drafting),
-      cmocka_unit_test(drafting_devices_fail),        cmocka_unit_test(each_call_of_the_start_fails),
-      cmocka_unit_test(each_call_of_the_steps_fails), cmocka_unit_test(device_is_lost_at_each_step),
-      cmocka_unit_test(a_small_pool_serves_all),
+      cmocka_unit_test(drafting_devices_fail),        cmocka_unit_test(a_small_pool_serves_all),
   };
   return cmocka_run_group_tests(tests, open_model, close_model);
 }

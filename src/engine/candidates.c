@@ -3,8 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Independent partial results of a pass: what a vector register or two hold. */
-#define LANES 16u
+/* The compiler's own vectors, as wide as every machine has them. */
+#define WIDTH 4u
+typedef float float_vector __attribute__((vector_size(WIDTH * sizeof(float))));
+typedef double double_vector __attribute__((vector_size(WIDTH * sizeof(double))));
+typedef int32_t int_vector __attribute__((vector_size(WIDTH * sizeof(int32_t))));
 
 bool tn_values_are_sound(const float *values, uint32_t count) {
   uint32_t wrong = 0;
@@ -12,13 +15,29 @@ bool tn_values_are_sound(const float *values, uint32_t count) {
   return wrong == 0;
 }
 
+static float_vector load(const float *from) {
+  float_vector values;
+  memcpy(&values, from, sizeof values);
+  return values;
+}
+
+/* Element by element, the greater one. */
+static float_vector greater(float_vector a, float_vector b) {
+  int_vector is_a = a > b;
+  return (float_vector)(((int_vector)a & is_a) | ((int_vector)b & ~is_a));
+}
+
+#define PARTS 4u /* independent results, so that one pass needn't wait for the other */
+
 float tn_greatest(const float *values, uint32_t count) {
-  float lanes[LANES], best = -INFINITY;
-  uint32_t whole = count / LANES * LANES;
-  for (uint32_t l = 0; l < LANES; l++) lanes[l] = -INFINITY;
-  for (uint32_t i = 0; i < whole; i += LANES)
-    for (uint32_t l = 0; l < LANES; l++) lanes[l] = values[i + l] > lanes[l] ? values[i + l] : lanes[l];
-  for (uint32_t l = 0; l < LANES; l++) best = lanes[l] > best ? lanes[l] : best;
+  float best = -INFINITY;
+  float_vector parts[PARTS];
+  uint32_t whole = count / (PARTS * WIDTH) * (PARTS * WIDTH);
+  for (uint32_t p = 0; p < PARTS; p++) parts[p] = (float_vector){-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+  for (uint32_t i = 0; i < whole; i += PARTS * WIDTH)
+    for (uint32_t p = 0; p < PARTS; p++) parts[p] = greater(load(values + i + p * WIDTH), parts[p]);
+  for (uint32_t p = 0; p < PARTS; p++)
+    for (uint32_t l = 0; l < WIDTH; l++) best = parts[p][l] > best ? parts[p][l] : best;
   for (uint32_t i = whole; i < count; i++) best = values[i] > best ? values[i] : best;
   return best;
 }
@@ -31,11 +50,6 @@ uint32_t tn_index_of_greatest(const float *values, uint32_t count) {
 }
 
 /* ---- exponentials ---- */
-
-/* The compiler's own vectors, as wide as every machine has them. */
-#define WIDTH 4u
-typedef float float_vector __attribute__((vector_size(WIDTH * sizeof(float))));
-typedef int32_t int_vector __attribute__((vector_size(WIDTH * sizeof(int32_t))));
 
 #define MOST_BELOW 87.0f
 
@@ -64,14 +78,13 @@ float tn_exp_below(float x) {
 }
 
 double tn_exponentials(const float *values, uint32_t count, float best, float *weights) {
-  double lanes[WIDTH] = {0}, sum = 0;
+  double_vector lanes = {0};
+  double sum = 0;
   uint32_t whole = count / WIDTH * WIDTH;
   for (uint32_t i = 0; i < whole; i += WIDTH) {
-    float_vector x;
-    memcpy(&x, values + i, sizeof x);
-    x = exp_vector(x - best);
+    float_vector x = exp_vector(load(values + i) - best);
     memcpy(weights + i, &x, sizeof x);
-    for (uint32_t l = 0; l < WIDTH; l++) lanes[l] += (double)x[l];
+    lanes += __builtin_convertvector(x, double_vector);
   }
   for (uint32_t l = 0; l < WIDTH; l++) sum += lanes[l];
   for (uint32_t i = whole; i < count; i++) {
@@ -79,6 +92,42 @@ double tn_exponentials(const float *values, uint32_t count, float best, float *w
     sum += (double)weights[i];
   }
   return sum;
+}
+
+/* ---- where a mass is reached ---- */
+
+/* Sums of blocks first, in lanes; one behind the other only within the block in which the mass is reached. */
+#define MASS_BLOCK 256u
+
+static double block_mass(const float *weights) {
+  double lanes[WIDTH] = {0}, sum = 0;
+  for (uint32_t i = 0; i < MASS_BLOCK; i += WIDTH)
+    for (uint32_t l = 0; l < WIDTH; l++) lanes[l] += (double)weights[i + l];
+  for (uint32_t l = 0; l < WIDTH; l++) sum += lanes[l];
+  return sum;
+}
+
+/* The last index in [begin, end) that weighs anything; `begin` if none does. */
+static uint32_t last_weight(const float *weights, uint32_t begin, uint32_t end) {
+  while (end > begin + 1 && weights[end - 1] <= 0) end--;
+  return end > begin ? end - 1 : begin;
+}
+
+uint32_t tn_index_at_mass(const float *weights, uint32_t count, double wanted) {
+  double passed = 0;
+  uint32_t at = 0;
+  for (; count - at > MASS_BLOCK; at += MASS_BLOCK) {
+    double mass = block_mass(weights + at);
+    if (passed + mass > wanted) break;
+    passed += mass;
+  }
+  bool is_last = count - at <= MASS_BLOCK;
+  uint32_t end = is_last ? count : at + MASS_BLOCK;
+  for (uint32_t i = at; i < end; i++) {
+    passed += (double)weights[i];
+    if (passed > wanted) return i;
+  }
+  return last_weight(weights, is_last ? 0 : at, end);
 }
 
 /* ---- the best k: a heap with the worst of them on top ---- */

@@ -28,6 +28,10 @@ float tn_exp_below(float x);
 /* weights[i] = e^(values[i] - best), where no value is above `best`; gives their sum. */
 double tn_exponentials(const float *values, uint32_t count, float best, float *weights);
 
+/* The first index up to which the weights, none negative, sum up to more than `wanted`; the last one that weighs
+ * anything where that is never so. */
+uint32_t tn_index_at_mass(const float *weights, uint32_t count, double wanted);
+
 /* The best `wanted` values, best first, into `best`; returns how many. Values of -infinity never count. */
 uint32_t tn_select_best(const float *values, uint32_t count, tn_candidate *best, uint32_t wanted);
 /* Moves the fewest best candidates that have together at least `mass`, in weights e^(value - best), to the front, in no

@@ -302,13 +302,8 @@ static int32_t draw_candidate(const tn_sampler *sampler, double random) {
 /* Among all tokens, in the order of their ids. */
 static int32_t draw_value(tn_sampler *sampler, double random) {
   float best = tn_greatest(sampler->values, sampler->vocabulary);
-  double wanted = random * tn_exponentials(sampler->values, sampler->vocabulary, best, sampler->weights), passed = 0;
-  int32_t last = 0;
-  for (uint32_t i = 0; i < sampler->vocabulary && passed <= wanted; i++) {
-    if (sampler->weights[i] > 0) last = (int32_t)i;
-    passed += (double)sampler->weights[i];
-  }
-  return last;
+  double wanted = random * tn_exponentials(sampler->values, sampler->vocabulary, best, sampler->weights);
+  return (int32_t)tn_index_at_mass(sampler->weights, sampler->vocabulary, wanted);
 }
 
 /* Log-probabilities by the untouched logits: of the sample's token, and of the best `wanted`. */

@@ -88,10 +88,12 @@ static void ask_again(tn_engine *engine, uint32_t number, const answer *before, 
 static void loaded_answers_like_saved(void **state) {
   (void)state;
   static const char *const models[] = {"llama", "gemma3", "gptoss-mxfp4", "qwen35", "qwen3next", "gemma4-ple"};
+  static const char *const types[] = {"int8", NULL, "f32", "int8", NULL, "bf16"};
   for (size_t m = 0; m < TN_COUNT(models); m++) {
     tn_model *model = open_model(models[m]);
     tn_error error;
     tn_engine_options options = plain();
+    options.kv = types[m];
     options.device = m % 2 ? "reference,private-memory=1" : NULL;
     answer answers[2];
     tn_engine *engine = start(model, &options);

@@ -98,11 +98,32 @@ static void selections_agree_with_a_sort(void **state) {
   }
 }
 
+/* Weights are halves, so that sums are exact and every way to add them agrees. */
+static void masses_are_reached_where_they_are(void **state) {
+  (void)state;
+  uint64_t random = 6;
+  static float weights[2000];
+  for (int round = 0; round < 2000; round++) {
+    uint32_t count = 1 + next_random(&random) % 2000, rare = 1 + next_random(&random) % 400, last = 0;
+    double total = 0, passed = 0;
+    for (uint32_t i = 0; i < count; i++) {
+      weights[i] = next_random(&random) % rare ? 0.0f : (float)(next_random(&random) % 8) * 0.5f;
+      if (weights[i] > 0) last = i;
+      total += (double)weights[i];
+    }
+    double wanted = total * (double)(next_random(&random) % 1001) / 1000;
+    uint32_t expected = 0;
+    while (expected < count && (passed += (double)weights[expected]) <= wanted) expected++;
+    assert_int_equal(tn_index_at_mass(weights, count, wanted), expected < count ? expected : last);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exponentials_are_near_libm),
       cmocka_unit_test(passes_agree_with_plain_loops),
       cmocka_unit_test(selections_agree_with_a_sort),
+      cmocka_unit_test(masses_are_reached_where_they_are),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#define FIRST_ODDS 0.7   /* of a draft of which nothing is known, */
-#define PRIOR_WEIGHT 2.0 /* counted as so many that were tried */
+#define PRIOR_WEIGHT 2.0 /* tries that what is thought at first counts as */
 #define MEMORY 0.97      /* what is left of a count when another one comes */
 #define FREE_ROW 0.03    /* of a pass: what a row more is thought to cost before it was measured */
+#define SURE_PASSES 4u   /* measurements before one is relied on */
 #define LEAST_GAIN 1.02  /* expected tokens per second over plain ones for drafts to be made */
 #define REMEASURE 64u    /* steps with drafts between two without, to know what those cost */
 #define LEAST_PATIENCE 16u
@@ -20,8 +20,11 @@ void tn_draft_policy_init(tn_draft_policy *policy, uint32_t fixed) {
   *policy = (tn_draft_policy){.fixed = fixed, .patience = LEAST_PATIENCE};
 }
 
+/* Of a draft of which nothing is known, by how sure the drafter is. */
+static const double first_odds[TN_DRAFT_CLASSES] = {0.35, 0.5, 0.7, 0.85};
+
 double tn_draft_policy_odds(const tn_draft_policy *policy, uint32_t confidence, uint32_t position) {
-  double odds = FIRST_ODDS;
+  double odds = first_odds[confidence];
   for (uint32_t i = 0; i <= position; i++) {
     const tn_draft_odds *seen = &policy->odds[confidence][i];
     odds = (seen->accepted + PRIOR_WEIGHT * odds) / (seen->tried + PRIOR_WEIGHT);
@@ -36,18 +39,27 @@ static uint32_t measured(const tn_draft_policy *policy, uint32_t rows, int direc
   return 0;
 }
 
-/* Measured; between two measured ones by a line; above all by the slope of the last two, or hopefully. */
-double tn_draft_policy_pass(const tn_draft_policy *policy, uint32_t rows) {
+/* By the nearest measured ones: between two on a line; above all with the slope from the fewest to the most, or
+ * hopefully. */
+static double estimate(const tn_draft_policy *policy, uint32_t rows) {
   const double *ns = policy->pass_ns;
-  if (rows > TN_MAX_LOGITS_ROWS) rows = TN_MAX_LOGITS_ROWS;
   uint32_t below = measured(policy, rows, -1), above = measured(policy, rows, 1);
   if (below == rows) return ns[rows];
   if (!below) return above ? ns[above] : 0;
   if (above) return ns[below] + (ns[above] - ns[below]) * (rows - below) / (above - below);
-  uint32_t before = measured(policy, below - 1, -1);
+  uint32_t fewest = measured(policy, 1, 1);
   double slope = ns[below] * FREE_ROW;
-  if (before && ns[below] > ns[before]) slope = (ns[below] - ns[before]) / (below - before);
+  if (fewest < below && ns[below] > ns[fewest]) slope = (ns[below] - ns[fewest]) / (below - fewest);
   return ns[below] + slope * (rows - below);
+}
+
+/* More rows never take less: what says so was measured at another time, when everything went faster. */
+double tn_draft_policy_pass(const tn_draft_policy *policy, uint32_t rows) {
+  if (rows > TN_MAX_LOGITS_ROWS) rows = TN_MAX_LOGITS_ROWS;
+  double ns = estimate(policy, rows);
+  for (uint32_t fewer = 1; fewer < rows; fewer++)
+    if (policy->passes[fewer] && policy->pass_ns[fewer] > ns) ns = policy->pass_ns[fewer];
+  return ns;
 }
 
 /* ---- choosing ---- */
@@ -107,7 +119,8 @@ void tn_draft_policy_choose(tn_draft_policy *policy, tn_draft_wish *wishes, uint
     choose_fixed(policy, wishes, count, rows_left);
     return;
   }
-  if (!count || count > TN_MAX_LOGITS_ROWS || rows > TN_MAX_LOGITS_ROWS || !policy->passes[rows]) return;
+  if (!count || count > TN_MAX_LOGITS_ROWS || rows > TN_MAX_LOGITS_ROWS) return;
+  if (policy->passes[rows] < SURE_PASSES) return;
   if (policy->since_plain >= REMEASURE || !may_lose(policy)) return;
   if (choose_paying(policy, wishes, count, sequences, rows, rows_left)) {
     policy->idle = 0;
@@ -127,8 +140,11 @@ static double follow(double known, double seen) {
 
 void tn_draft_policy_learn_pass(tn_draft_policy *policy, uint32_t rows, uint64_t ns) {
   if (!rows || rows > TN_MAX_LOGITS_ROWS) return;
-  double *known = &policy->pass_ns[rows];
-  *known = policy->passes[rows] ? follow(*known, (double)ns) : (double)ns;
+  double *known = &policy->pass_ns[rows], seen = (double)ns;
+  if (policy->passes[rows] >= SURE_PASSES)
+    *known = follow(*known, seen);
+  else if (!policy->passes[rows] || seen < *known) /* the first ones may find everything cold */
+    *known = seen;
   if (policy->passes[rows] < UINT32_MAX) policy->passes[rows]++;
 }
 
@@ -138,10 +154,11 @@ void tn_draft_policy_learn_rounds(tn_draft_policy *policy, uint32_t rounds, uint
   policy->round_ns = policy->round_ns > 0 ? follow(policy->round_ns, seen) : seen;
 }
 
+/* What isn't tried is forgotten, so that bad luck at a position doesn't keep it from being tried again. */
 void tn_draft_policy_learn_odds(tn_draft_policy *policy, uint32_t confidence, uint32_t compared, uint32_t accepted) {
-  for (uint32_t i = 0; i < compared && i < TN_MAX_DRAFT; i++) {
+  for (uint32_t i = 0; i < TN_MAX_DRAFT; i++) {
     tn_draft_odds *odds = &policy->odds[confidence][i];
-    odds->tried = odds->tried * MEMORY + 1;
+    odds->tried = odds->tried * MEMORY + (i < compared);
     odds->accepted = odds->accepted * MEMORY + (i < accepted);
   }
 }

@@ -40,7 +40,8 @@ typedef struct tn_draft {
 typedef struct tn_drafter tn_drafter;
 struct tn_drafter {
   const char *name;
-  bool is_free; /* drafting costs next to nothing: ask for as much as there is and use what pays */
+  bool is_free;        /* drafting costs next to nothing: ask for as much as there is and use what pays */
+  uint32_t confidence; /* of drafts that cost something: the class of all of them */
   /* Continues `count` sequences as far as each one wants or the drafter can tell; sets `count` and `confidence` of
    * each. On failure no drafts count. */
   tn_status (*draft)(tn_drafter *drafter, tn_draft *drafts, uint32_t count, tn_error *error);

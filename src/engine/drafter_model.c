@@ -20,6 +20,8 @@
 #include "engine/runner.h"
 #include "engine/step.h"
 
+#define CONFIDENCE 2u
+
 /* What was drafted ahead of a sequence. */
 typedef struct ahead {
   int32_t *tokens; /* [capacity + room]: the sequence, the drafts handed out, and what was drafted behind them */
@@ -298,7 +300,7 @@ static tn_status draft(tn_drafter *drafter, tn_draft *drafts, uint32_t count, tn
   uint32_t working = 0;
   settle(of);
   for (uint32_t i = 0; i < count; i++) {
-    drafts[i].confidence = 0;
+    drafts[i].confidence = drafter->confidence;
     drafts[i].count = 0;
     if (!take_ahead(of, drafts + i)) of->work[working++] = drafts + i;
   }
@@ -391,8 +393,12 @@ tn_status tn_drafter_model_create(tn_runner *runner, const tn_drafter_model_opti
     tn_runner_destroy(runner);
     return tn_fail(error, TN_E_MEMORY, "no memory for a drafter");
   }
-  made->drafter =
-      (tn_drafter){.name = "model", .draft = draft, .forget = forget, .pages_used = pages_used, .destroy = destroy};
+  made->drafter = (tn_drafter){.name = "model",
+                               .confidence = CONFIDENCE,
+                               .draft = draft,
+                               .forget = forget,
+                               .pages_used = pages_used,
+                               .destroy = destroy};
   made->runner = runner;
   made->vocabulary = options->vocabulary;
   made->max_sequences = options->max_sequences;

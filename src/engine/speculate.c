@@ -70,8 +70,8 @@ static void collect(tn_speculation *speculation, tn_request *const *requests, ui
     speculation->sequences++;
     uint32_t room = room_behind(request);
     if (!room) continue;
-    speculation->wishes[speculation->drafting_count] =
-        (tn_draft_wish){.most = room < TN_MAX_DRAFT ? room : TN_MAX_DRAFT};
+    speculation->wishes[speculation->drafting_count] = (tn_draft_wish){
+        .most = room < TN_MAX_DRAFT ? room : TN_MAX_DRAFT, .confidence = speculation->drafter->confidence};
     speculation->drafting[speculation->drafting_count++] = request;
   }
   if (!speculation->is_measured) speculation->drafting_count = 0;

@@ -134,6 +134,25 @@ static void passes_are_interpolated(void **state) {
   tn_draft_policy_learn_pass(&policy, 6, 200);
   assert_true(tn_draft_policy_pass(&policy, 4) == 150);
   assert_true(tn_draft_policy_pass(&policy, 8) == 250);
+  tn_draft_policy_learn_pass(&policy, 10, 150); /* more rows don't take less */
+  assert_true(tn_draft_policy_pass(&policy, 10) == 200);
+}
+
+/* The first passes find caches and pages cold. */
+static void a_cold_start_is_forgotten(void **state) {
+  (void)state;
+  tn_draft_policy policy;
+  tn_draft_policy_init(&policy, 0);
+  for (uint32_t i = 0; i < 4; i++) {
+    tn_draft_wish wish = {.most = 15, .confidence = 3};
+    tn_draft_policy_choose(&policy, &wish, 1, 1, 1, 63);
+    assert_int_equal(wish.chosen, 0);
+    tn_draft_policy_learn_pass(&policy, 1, i ? 3000000 : 30000000);
+  }
+  assert_true(tn_draft_policy_pass(&policy, 1) == 3e6);
+  tn_draft_wish wish = {.most = 15, .confidence = 3};
+  tn_draft_policy_choose(&policy, &wish, 1, 1, 1, 63);
+  assert_true(wish.chosen > 0);
 }
 
 int main(void) {
@@ -142,6 +161,7 @@ int main(void) {
       cmocka_unit_test(drafts_gain_what_can_be_gained),
       cmocka_unit_test(fixed_is_fixed),
       cmocka_unit_test(passes_are_interpolated),
+      cmocka_unit_test(a_cold_start_is_forgotten),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

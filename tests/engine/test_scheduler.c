@@ -226,13 +226,12 @@ static void one_request_answers(void **state) {
 }
 
 /* 30 requests that need 200 pages together, in a pool of 40. */
-static void small_pool_finishes_all(void **state) {
-  (void)state;
+static void finish_in_small_pool(test_drafting drafting) {
   fake_config config = PLAIN;
   config.pages = 40;
   config.max_sequences = 30;
   test_rig rig;
-  rig_init(&rig, config, 30, (tn_kv_options)TN_KV_OPTIONS);
+  rig_init_drafting(&rig, config, 30, (tn_kv_options)TN_KV_OPTIONS, drafting);
   static test_job jobs[30];
   uint64_t random = 2;
   uint32_t pages = 0;
@@ -253,6 +252,12 @@ static void small_pool_finishes_all(void **state) {
   }
   assert_nothing_held(&rig);
   rig_finish(&rig);
+}
+
+static void small_pool_finishes_all(void **state) {
+  (void)state;
+  finish_in_small_pool((test_drafting){0});
+  finish_in_small_pool((test_drafting){true, 11, 4});
 }
 
 /* The pool holds two of them whole, yet three run; the youngest gives way and resumes. */

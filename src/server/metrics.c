@@ -103,6 +103,10 @@ static void print_engine(tn_engine *engine, tn_buf *out) {
   print_number(out, "kv_pages", "gauge", "Pages of KV memory.", info.pages);
   print_number(out, "kv_pages_used", "gauge", "Pages held by running requests.", info.pages_used);
   print_number(out, "kv_pages_cached", "gauge", "Pages held by the prefix cache only.", info.pages_cached);
+  if (info.states) {
+    print_number(out, "states", "gauge", "Slots of recurrent states.", info.states);
+    print_number(out, "states_cached", "gauge", "Slots that hold a snapshot of the prefix cache.", info.states_cached);
+  }
   print_number(out, "kv_cache_usage_ratio", "gauge", "Share of the pages held by running requests.",
                info.pages ? (double)info.pages_used / info.pages : 0);
   print_number(out, "prefix_cache_hit_tokens_total", "counter", "Prompt tokens found in the prefix cache.",

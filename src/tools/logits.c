@@ -49,14 +49,20 @@ static tn_status feed(logits_tool *tool, const int32_t *tokens, size_t count, bo
   return status;
 }
 
-static tn_status write_logits(logits_tool *tool, tn_error *error) {
+static tn_status write_logits(logits_tool *tool, const char *path, tn_error *error) {
   char *text = NULL;
   size_t size, count;
   int32_t *tokens = NULL;
   tn_status status = TN_OK;
   if (tool->tokens_file) status = tn_file_read(tool->tokens_file, MAX_TOKENS_FILE, &text, &size, error);
   if (status == TN_OK) status = tn_parse_tokens(text ? text : tool->tokens, &tokens, &count, error);
-  row_writer writer = {.vocabulary = tn_runner_describe(tool->runner.runner)->vocabulary};
+  row_writer writer = {0};
+  if (status == TN_OK) {
+    /* a context of just these tokens: it chooses the frequencies of longrope */
+    tool->runner.most_positions = count && count < UINT32_MAX ? (uint32_t)count : 0;
+    status = tn_runner_tool_open(&tool->runner, path, 0, error);
+  }
+  if (status == TN_OK) writer.vocabulary = tn_runner_describe(tool->runner.runner)->vocabulary;
   if (status == TN_OK) status = feed(tool, tokens, count, tool->all, keep_row, &writer, error);
   if (status == TN_E_INVALID && tool->tokens_file) tn_error_prefix(error, "%s", tool->tokens_file);
   if (status == TN_OK) status = tn_file_write(tool->out, writer.bytes.data, writer.bytes.size, error);
@@ -187,11 +193,9 @@ int tn_command_logits(int argc, char **argv) {
   }
   tn_error error = {0};
   int result = 0;
-  tn_status status = tn_runner_tool_open(&tool.runner, path, 0, &error);
-  if (status == TN_OK && tool.jsonl)
-    result = serve_lines(&tool);
-  else if (status == TN_OK)
-    status = write_logits(&tool, &error);
+  tn_status status =
+      tool.jsonl ? tn_runner_tool_open(&tool.runner, path, 0, &error) : write_logits(&tool, path, &error);
+  if (status == TN_OK && tool.jsonl) result = serve_lines(&tool);
   if (status != TN_OK) result = tn_cli_fail(error.message);
   tn_runner_tool_close(&tool.runner);
   return result;

@@ -14,6 +14,7 @@ tn_status tn_runner_tool_open(tn_runner_tool *tool, const char *path, uint32_t c
   tn_model_info info = TN_MODEL_INFO;
   tn_model_describe(tool->model, &info);
   if (!context) context = info.context;
+  if (tool->most_positions && tool->most_positions < context) context = tool->most_positions;
   if (!tool->chunk) tool->chunk = DEFAULT_CHUNK;
   uint32_t rows = tool->chunk < context ? tool->chunk : context;
   const tn_runner_options options = {.device = tool->device,

@@ -10,6 +10,7 @@ typedef struct tn_runner_tool {
   /* from the command line */
   const char *device, *kv, *activations, *passes, *packed, *weights;
   uint32_t threads, chunk;
+  uint32_t most_positions; /* set by the tool where no more are needed; 0: the model's context */
   /* opened */
   tn_model *model;
   tn_runner *runner;
@@ -28,7 +29,8 @@ typedef struct tn_runner_tool {
   {"chunk", 0, TN_CLI_U32, &(tool).chunk, "N", "token rows of one prefill step", 1, 65536}
 /* clang-format on */
 
-/* Opens model and runner for one sequence of `context` positions (0: as many as the model was made for). */
+/* Opens model and runner for one sequence of `context` positions (0: as many as are needed, and the model was
+ * made for). */
 tn_status tn_runner_tool_open(tn_runner_tool *tool, const char *path, uint32_t context, tn_error *error);
 void tn_runner_tool_close(tn_runner_tool *tool);
 

@@ -28,8 +28,9 @@ typedef struct shape {
 static const shape shapes[] = {
     {TN_Q8A, TN_Q4_1, 3072, 576},  {TN_Q8A, TN_Q4_1, 576, 1536},  {TN_Q8A, TN_Q8_0, 49152, 576},
     {TN_Q8A, TN_Q4_0, 3072, 1024}, {TN_Q8A, TN_Q8_0, 3072, 1024}, {TN_Q8A, TN_Q4_K, 3072, 1024},
-    {TN_Q8A, TN_Q6_K, 3072, 1024}, {TN_F32, TN_F16, 3072, 1024},  {TN_F32, TN_BF16, 3072, 1024},
-    {TN_F32, TN_F32, 3072, 1024},  {TN_F32, TN_Q4_1, 3072, 576},  {TN_F32, TN_Q8_0, 3072, 1024},
+    {TN_Q8A, TN_Q6_K, 3072, 1024}, {TN_F32, TN_F16, 3072, 1024},  {TN_BF16, TN_BF16, 3072, 1024},
+    {TN_F32, TN_BF16, 3072, 1024}, {TN_F32, TN_F32, 3072, 1024},  {TN_F32, TN_Q4_1, 3072, 576},
+    {TN_F32, TN_Q8_0, 3072, 1024},
 };
 
 static double peak(tn_device *device, const char *name) {
@@ -70,7 +71,9 @@ static void report(tn_device *device, const shape *s, tn_kernel_call *call, uint
     uint64_t use = counts[i] <= 8 ? copies : copies * 8 / counts[i] + 1;
     double seconds = best_time(device, call, weights, bytes, use);
     double operations = 2.0 * s->rows * s->columns * counts[i] / seconds;
-    double limit = peak(device, s->x_dtype == TN_Q8A ? "peak_int8_ops" : "peak_f32_ops");
+    double limit = peak(device, s->x_dtype == TN_Q8A    ? "peak_int8_ops"
+                                : s->x_dtype == TN_BF16 ? "peak_bf16_ops"
+                                                        : "peak_f32_ops");
     if (i == 0) {
       one = seconds;
       printf(" 1: %5.1f GB/s (%3.0f %%)", (double)bytes / seconds * 1e-9,

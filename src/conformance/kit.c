@@ -198,9 +198,10 @@ static tn_status time_case(tn_opened_device *device, const tn_case *c, uint64_t 
   }
   tn_case_results_finish(&results);
   if (status != TN_OK) return note_failure(result, status, &error);
-  bool q8a = c->values[c->ops[0].inputs[0]].dtype == TN_Q8A;
+  uint32_t dtype = c->values[c->ops[0].inputs[0]].dtype;
   double peak_bytes = number_property(device, "peak_bytes");
-  double peak_ops = number_property(device, q8a ? "peak_int8_ops" : "peak_f32_ops");
+  double peak_ops = dtype == TN_BF16 ? number_property(device, "peak_bf16_ops") : 0;
+  if (peak_ops == 0) peak_ops = number_property(device, dtype == TN_Q8A ? "peak_int8_ops" : "peak_f32_ops");
   result->bytes = bytes_of(c);
   result->operations = operations_of(c);
   double memory = peak_bytes > 0 ? result->bytes / peak_bytes : 0;

@@ -73,6 +73,7 @@ void tn_make_softcap(tn_maker *maker) {
 
 void tn_make_quantise(tn_maker *maker) {
   plain_cases(maker, TN_OP_QUANTISE, &none, 0, TN_Q8A);
+  plain_cases(maker, TN_OP_QUANTISE, &none, 0, TN_BF16);
 }
 
 /* ---- norm ---- */

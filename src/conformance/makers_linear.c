@@ -94,6 +94,22 @@ static void shapes(tn_maker *maker) {
     }
 }
 
+/* bf16 against bf16: pairs of columns, so odd ones too. */
+static void pairs(tn_maker *maker) {
+  static const uint32_t cols[] = {1, 2, 33, 72, 255, 768}, widths[] = {1, 16, 33, 100, 64, 72};
+  for (uint32_t k = 0; k < TN_COUNT(cols); k++)
+    for (uint32_t m = 0; m < 4 && !maker->stopped; m++) {
+      linear_shape shape = {.x_dtype = TN_BF16,
+                            .format = TN_BF16,
+                            .cols = cols[k],
+                            .widths = {widths[k]},
+                            .outputs = 1,
+                            .scale = 1,
+                            .gated = m == 1};
+      tn_maker_emit(maker, linear_case(&shape, tn_maker_rows[m], NULL));
+    }
+}
+
 static void epilogues(tn_maker *maker) {
   for (uint32_t activation = 0; activation <= TN_ACTIVATION_TANH; activation++)
     for (uint32_t gated = 0; gated < 2 && !maker->stopped; gated++) {
@@ -230,6 +246,7 @@ void tn_make_linear(tn_maker *maker) {
   }
   formats(maker);
   shapes(maker);
+  pairs(maker);
   epilogues(maker);
   extremes(maker);
   sources(maker);

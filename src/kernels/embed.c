@@ -28,7 +28,7 @@ static void take_blocks(const tn_matrix *table, const uint8_t *panel, uint32_t l
 
 static void take_floats(const tn_matrix *table, const uint8_t *panel, uint32_t lane, float factor, float *y) {
   for (uint32_t k = 0; k < table->columns; k++) {
-    uint64_t at = (uint64_t)k * TN_PANEL_ROWS + lane;
+    uint64_t at = tn_layout_float_at(table->kind, lane, k);
     uint16_t half = table->kind == TN_LAYOUT_F32 ? 0 : ((const uint16_t *)(const void *)panel)[at];
     float value = table->kind == TN_LAYOUT_F16    ? tn_f16_to_f32(half)
                   : table->kind == TN_LAYOUT_BF16 ? tn_bf16_to_f32(half)

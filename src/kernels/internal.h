@@ -12,6 +12,9 @@
 #define tn_tile_floats TN_FOR_ISA(tn_tile_floats)
 #define tn_slab_blocks TN_FOR_ISA(tn_slab_blocks)
 #define tn_slab_floats TN_FOR_ISA(tn_slab_floats)
+#define tn_tile_pairs TN_FOR_ISA(tn_tile_pairs)
+#define tn_slab_pairs TN_FOR_ISA(tn_slab_pairs)
+#define tn_has_pairs TN_FOR_ISA(tn_has_pairs)
 #define tn_finish_tile TN_FOR_ISA(tn_finish_tile)
 #define tn_widen_block TN_FOR_ISA(tn_widen_block)
 #define tn_embed TN_FOR_ISA(tn_embed)
@@ -39,6 +42,7 @@
 #define tn_groups_workspace TN_FOR_ISA(tn_groups_workspace)
 #define tn_spin_int8 TN_FOR_ISA(tn_spin_int8)
 #define tn_spin_f32 TN_FOR_ISA(tn_spin_f32)
+#define tn_spin_bf16 TN_FOR_ISA(tn_spin_bf16)
 #define tn_spin_read TN_FOR_ISA(tn_spin_read)
 
 /* ---- linear ---- */
@@ -53,7 +57,7 @@
 /* Fills a slab from `rows` q8a rows. */
 void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
                     tn_layout_shape shape);
-/* Fills a float slab from f32 or q8a rows. */
+/* Fills a float slab from f32, q8a or bf16 rows. */
 void tn_slab_floats(float *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns, uint32_t dtype);
 
 /* One panel of a block layout against a slab of `rows` <= TN_TILE_ROWS rows: out[rows][16]. Per block of 32 columns,
@@ -66,6 +70,16 @@ void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *s
 #define TN_MAX_TILE_ROWS 12u
 void tn_tile_floats(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows,
                     float *out);
+
+/* bf16 activations against bf16 weights, on processors that multiply pairs of them (tn_has_pairs; the other two are
+ * called nowhere else). The slab: pairs x[K / 2][rows], an odd K's last with a zero. Up to TN_MAX_TILE_PANELS panels,
+ * `rows` <= TN_PAIR_ROWS: out[panels][rows][16]. Per pair of columns, in order, one instruction: acc = acc + the two
+ * products. */
+#define TN_PAIR_ROWS 12u
+bool tn_has_pairs(void);
+void tn_slab_pairs(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns);
+void tn_tile_pairs(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const void *slab, uint32_t rows,
+                   float *out);
 
 /* Vector v < 8 of a block's quants: 16 lanes of four bytes, columns 4v .. 4v + 3. */
 TN_INLINE vi tn_load_quants(const uint8_t *quants, const int bits, const int v) {
@@ -142,6 +156,7 @@ uint64_t tn_attention_workspace(const tn_op_query *query, uint32_t context, uint
 /* ---- peaks ---- */
 uint64_t tn_spin_int8(uint64_t rounds, int32_t *sink);
 uint64_t tn_spin_f32(uint64_t rounds, float *sink);
+uint64_t tn_spin_bf16(uint64_t rounds, float *sink);
 void tn_spin_read(const void *data, uint64_t bytes, int32_t *sink);
 
 /* Row r of a tensor. */

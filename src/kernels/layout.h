@@ -3,9 +3,11 @@
  * A matrix [N rows (output features), K columns] is cut into panels of 16 rows (the last one padded with zero rows),
  * and a panel's values are interleaved so that one vector holds one step along K of all 16 rows: lane l is row l.
  *
- * Float layouts (F32, F16, BF16): K steps of 16 values.
+ * Float layouts (F32, F16): K steps of 16 values. BF16: steps of two columns, as instructions that multiply pairs want
+ * them; the last one of an odd K has a zero column.
  *
- *     step k:  | row 0, k | row 1, k | ... | row 15, k |
+ *     step k:       | row 0, k | row 1, k | ... | row 15, k |
+ *     BF16, step i: | row 0, 2i | row 0, 2i + 1 | row 1, 2i | ... | row 15, 2i + 1 |
  *
  * Block layouts: blocks of 32 columns, the scales in front of the quants, so that a panel is read from its begin to its
  * end. Where the scales of a block take 32 bytes, two blocks share a line of them:
@@ -138,10 +140,16 @@ static inline tn_matrix tn_matrix_of(uint32_t layout_id, uint32_t rows, uint32_t
   m.panels = (uint32_t)(((uint64_t)half + TN_PANEL_ROWS - 1) / TN_PANEL_ROWS) * (m.gated ? 2u : 1u);
   uint64_t blocks = columns / TN_BLOCK;
   if (shape.step_bytes)
-    m.panel_bytes = ((uint64_t)columns * TN_PANEL_ROWS * shape.step_bytes + 63) / 64 * 64;
+    m.panel_bytes = ((uint64_t)columns * TN_PANEL_ROWS * shape.step_bytes + 63) / 64 * 64; /* BF16: whole pairs */
   else
     m.panel_bytes = blocks * tn_layout_quant_bytes(shape) + (blocks * tn_layout_scale_bytes(shape) + 63) / 64 * 64;
   return m;
+}
+
+/* Number of the value of column `k`, lane `lane` in a panel of a float layout. */
+static inline uint64_t tn_layout_float_at(uint32_t kind, uint32_t lane, uint32_t k) {
+  if (kind == TN_LAYOUT_BF16) return (uint64_t)(k / 2) * 2 * TN_PANEL_ROWS + lane * 2 + k % 2;
+  return (uint64_t)k * TN_PANEL_ROWS + lane;
 }
 
 /* Where row `row` of the matrix lies. */

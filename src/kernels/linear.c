@@ -14,6 +14,7 @@ typedef struct linear_job {
   tn_matrix matrix;
   tn_epilogue epilogue;
   bool integers;      /* q8a against a block layout */
+  bool pairs;         /* bf16 against bf16, where the processor multiplies pairs of them */
   uint32_t row_count; /* M */
   uint32_t group_rows, groups;
   uint32_t step;                  /* panels that one unit of work has: 2 where gated */
@@ -32,7 +33,9 @@ uint64_t tn_linear_workspace(const tn_op_query *query) {
   uint64_t columns = (uint64_t)(query->inputs[0].rank ? query->inputs[0].dims[query->inputs[0].rank - 1] : 0);
   uint64_t blocks = (columns + TN_BLOCK - 1) / TN_BLOCK * TN_SLAB_BLOCK_BYTES(TN_TILE_ROWS);
   uint64_t floats = columns * TN_FLOAT_ROWS * sizeof(float);
-  return sizeof(linear_space) + (blocks > floats ? blocks : floats);
+  uint64_t pairs = (columns + 1) / 2 * TN_MAX_TILE_ROWS * sizeof(uint32_t);
+  uint64_t most = blocks > floats ? blocks : floats;
+  return sizeof(linear_space) + (most > pairs ? most : pairs);
 }
 
 TN_INLINE vf load_columns(const float *from, uint32_t count) {
@@ -93,13 +96,17 @@ static void run_blocks(const linear_job *job, linear_space *space, const uint8_t
   }
 }
 
-/* The same with the float tile, which takes several panels at once. */
-static void run_floats(const linear_job *job, linear_space *space, const float *slab, uint32_t first_row, uint32_t rows,
+/* The same with a tile that takes several panels at once. */
+static void run_floats(const linear_job *job, linear_space *space, const void *slab, uint32_t first_row, uint32_t rows,
                        uint32_t begin, uint32_t end) {
   const uint8_t *weights = (const uint8_t *)job->call->inputs[1].data;
   for (uint32_t panel = begin * job->step; panel < end * job->step;) {
     uint32_t left = end * job->step - panel, panels = left < TN_MAX_TILE_PANELS ? left : TN_MAX_TILE_PANELS;
-    tn_tile_floats(&job->matrix, weights + panel * job->matrix.panel_bytes, panels, slab, rows, space->tile);
+    const uint8_t *from = weights + panel * job->matrix.panel_bytes;
+    if (job->pairs)
+      tn_tile_pairs(&job->matrix, from, panels, slab, rows, space->tile);
+    else
+      tn_tile_floats(&job->matrix, from, panels, slab, rows, space->tile);
     for (uint32_t p = 0; p < panels; p += job->step) {
       const float *tile = space->tile + p * rows * TN_LANES;
       tn_finish_tile(&job->epilogue, tile, tile + rows * TN_LANES, first_row, rows, (panel + p) / job->step * TN_LANES);
@@ -122,6 +129,8 @@ static void run_task(void *argument, uint32_t index, uint32_t worker) {
     if (job->integers) {
       tn_slab_blocks(slab, tn_row_at(x, first_row), x->row_bytes, rows, job->matrix.columns,
                      tn_layout_shape_of(job->matrix.kind));
+    } else if (job->pairs) {
+      tn_slab_pairs(slab, tn_row_at(x, first_row), x->row_bytes, rows, job->matrix.columns);
     } else {
       tn_slab_floats((float *)slab, tn_row_at(x, first_row), x->row_bytes, rows, job->matrix.columns, x->dtype);
     }
@@ -130,7 +139,7 @@ static void run_task(void *argument, uint32_t index, uint32_t worker) {
   if (job->integers)
     run_blocks(job, space, (const uint8_t *)slab, first_row, rows, begin, end);
   else
-    run_floats(job, space, (const float *)slab, first_row, rows, begin, end);
+    run_floats(job, space, slab, first_row, rows, begin, end);
 }
 
 static void fill_epilogue(const tn_kernel_call *call, tn_epilogue *e) {
@@ -157,7 +166,7 @@ static void fill_epilogue(const tn_kernel_call *call, tn_epilogue *e) {
 /* How the work is cut. Few rows: the weights are read once, so tasks only need to be many enough. Many rows: a task's
  * weights stay in the cache while the groups of rows go by. */
 static void cut(linear_job *job, uint32_t workers) {
-  job->group_rows = job->integers ? TN_TILE_ROWS : TN_FLOAT_ROWS;
+  job->group_rows = job->integers ? TN_TILE_ROWS : job->pairs ? TN_PAIR_ROWS : TN_FLOAT_ROWS;
   job->groups = (job->row_count + job->group_rows - 1) / job->group_rows;
   job->step = job->matrix.gated ? 2 : 1;
   job->units = job->matrix.panels / job->step;
@@ -174,6 +183,7 @@ tn_status tn_linear(const tn_kernel_call *call) {
   linear_job job = {.call = call, .row_count = x->dims[0]};
   job.matrix = tn_matrix_of(w->layout, w->dims[0], w->dims[1]);
   job.integers = x->dtype == TN_Q8A && !tn_layout_shape_of(job.matrix.kind).step_bytes;
+  job.pairs = x->dtype == TN_BF16 && job.matrix.kind == TN_LAYOUT_BF16 && tn_has_pairs();
   fill_epilogue(call, &job.epilogue);
   if (!job.row_count || !job.matrix.panels) return TN_OK;
   cut(&job, call->parallel->workers);

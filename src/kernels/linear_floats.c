@@ -3,13 +3,17 @@
  * Weights of block layouts are widened 32 columns at a time into a buffer that stays in the first-level cache, by the
  * same arithmetic as the reference decoders, and then go the same way as float ones. */
 #include "kernels/internal.h"
+#include "tensor/half.h"
 
 void tn_slab_floats(float *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
                     uint32_t dtype) {
   for (uint32_t r = 0; r < rows; r++) {
     const uint8_t *row = x + r * row_bytes;
     float *to = slab + r;
-    if (dtype == TN_Q8A) {
+    if (dtype == TN_BF16) {
+      const uint16_t *values = (const uint16_t *)(const void *)row;
+      for (uint32_t k = 0; k < columns; k++, to += rows) *to = tn_bf16_to_f32(values[k]);
+    } else if (dtype == TN_Q8A) {
       const float *scales = (const float *)(const void *)(row + ((uint64_t)columns + 31) / 32 * 32);
       for (uint32_t k = 0; k < columns; k++, to += rows) *to = (float)(int8_t)row[k] * scales[k / 32];
     } else {
@@ -40,7 +44,10 @@ void tn_widen_block(const tn_matrix *matrix, const uint8_t *panel, uint32_t bloc
 TN_INLINE vf load_step(const uint8_t *weights, const uint32_t kind, uint32_t k) {
   switch (kind) {
     case TN_LAYOUT_F16: return vf_load_f16((const uint16_t *)(const void *)weights + (uint64_t)k * 16);
-    case TN_LAYOUT_BF16: return vf_load_bf16((const uint16_t *)(const void *)weights + (uint64_t)k * 16);
+    case TN_LAYOUT_BF16: {
+      vi pairs = vi_load(weights + (uint64_t)(k / 2) * 64);
+      return vf_bits(k % 2 ? vi_and(pairs, vi_set1((int32_t)0xffff0000)) : vi_shift_left(pairs, 16));
+    }
     default: return vf_load((const float *)(const void *)weights + (uint64_t)k * 16);
   }
 }

@@ -40,7 +40,19 @@ void tn_quantise_row(const float *x, uint32_t columns, void *row) {
 
 static void quantise_row(const tn_kernel_call *call, uint32_t row, uint32_t worker) {
   (void)worker;
-  tn_quantise_row(tn_floats(&call->inputs[0], row), tn_columns(&call->inputs[0]), tn_row_at(&call->outputs[0], row));
+  const float *x = tn_floats(&call->inputs[0], row);
+  uint32_t columns = tn_columns(&call->inputs[0]);
+  uint8_t *y = tn_row_at(&call->outputs[0], row);
+  if (call->outputs[0].dtype == TN_Q8A) {
+    tn_quantise_row(x, columns, y);
+    return;
+  }
+  uint16_t *halves = (uint16_t *)(void *)y, last[TN_LANES];
+  uint32_t k = 0;
+  for (; k + TN_LANES <= columns; k += TN_LANES) vf_store_bf16(halves + k, vf_load(x + k));
+  if (k == columns) return;
+  vf_store_bf16(last, vf_load_part(x + k, columns - k));
+  for (uint32_t i = 0; k + i < columns; i++) halves[k + i] = last[i];
 }
 
 tn_status tn_quantise(const tn_kernel_call *call) {

@@ -56,6 +56,7 @@ const tn_kernel_set *TN_FOR_ISA(tn_kernel_set)(void) {
                                     .workspace = workspace,
                                     .spin_int8 = tn_spin_int8,
                                     .spin_f32 = tn_spin_f32,
+                                    .spin_bf16 = tn_spin_bf16,
                                     .spin_read = tn_spin_read};
   return &set;
 }

@@ -73,7 +73,8 @@ static bool tn_shape_select_rows(rule_call *call) {
 static bool tn_shape_linear(rule_call *call) {
   const tn_linear_attributes *attributes = call->query->attributes;
   const tn_value_desc *x = &call->in[0], *w = &call->in[1], *bias = &call->in[2], *residual = &call->in[3];
-  if (x->rank != 2 || (x->dtype != TN_F32 && x->dtype != TN_Q8A)) return refuse(call, "x must be f32 or q8a [M, K]");
+  if (x->rank != 2 || (x->dtype != TN_F32 && x->dtype != TN_Q8A && x->dtype != TN_BF16))
+    return refuse(call, "x must be f32, q8a or bf16 [M, K]");
   if (!is_weight(w) || w->rank != 2) return refuse(call, "W must be a weight [N, K]");
   if (w->dims[1] != x->dims[1]) return refuse(call, "x and W disagree in K");
   if (attributes->activation > TN_ACTIVATION_TANH) return refuse(call, "unknown activation");
@@ -148,8 +149,8 @@ static bool tn_shape_softcap(rule_call *call) {
 
 static bool tn_shape_quantise(rule_call *call) {
   if (!is_rows(&call->in[0])) return refuse(call, "x must be f32 [M, K]");
-  if (call->out[0].dtype != TN_Q8A || !same_shape(&call->in[0], &call->out[0]))
-    return refuse(call, "output must be q8a with the shape of x");
+  if ((call->out[0].dtype != TN_Q8A && call->out[0].dtype != TN_BF16) || !same_shape(&call->in[0], &call->out[0]))
+    return refuse(call, "output must be q8a or bf16 with the shape of x");
   return true;
 }
 

@@ -42,10 +42,10 @@ typedef struct bench_model {
   tn_profile profile;
   const char *test; /* that is run now */
   /* the machine, for the current number of threads */
-  double peak_int8, peak_f32, peak_bytes;
+  double peak_int8, peak_f32, peak_bf16, peak_bytes;
   /* the model: of all linears whose rows are T, and R */
   double row_ops, head_ops, weight_bytes, kv_bytes_per_token;
-  bool is_quantised;
+  uint32_t activations; /* dtype that linears take: q8a, bf16 or f32 */
   /* buffers of a step */
   tn_row *rows;
   tn_sequence *states;
@@ -77,10 +77,13 @@ static tn_status read_machine(bench_model *bench, uint32_t threads, tn_error *er
   if (status != TN_OK) return status;
   bench->peak_int8 = number_property(device, "peak_int8_ops");
   bench->peak_f32 = number_property(device, "peak_f32_ops");
+  bench->peak_bf16 = number_property(device, "peak_bf16_ops");
+  if (bench->peak_bf16 == 0) bench->peak_bf16 = bench->peak_f32;
   bench->peak_bytes = number_property(device, "peak_bytes");
-  json_array_append_new(bench->machine,
-                        json_pack("{s:i, s:f, s:f, s:f}", "threads", (int)device->properties.threads, "int8_ops",
-                                  bench->peak_int8, "f32_ops", bench->peak_f32, "read_bytes_per_s", bench->peak_bytes));
+  json_array_append_new(
+      bench->machine,
+      json_pack("{s:i, s:f, s:f, s:f, s:f}", "threads", (int)device->properties.threads, "int8_ops", bench->peak_int8,
+                "f32_ops", bench->peak_f32, "bf16_ops", bench->peak_bf16, "read_bytes_per_s", bench->peak_bytes));
   tn_device_close(device);
   return TN_OK;
 }
@@ -97,7 +100,7 @@ static void read_model(bench_model *bench) {
       bench->head_ops += ops;
     else
       bench->row_ops += ops;
-    bench->is_quantised = bench->is_quantised || x->dtype == TN_Q8A;
+    if (x->dtype != TN_F32) bench->activations = x->dtype;
     bench->weight_bytes += (double)tn_row_bytes(w->dtype, (uint64_t)w->dims[1]) * w->dims[0];
   }
   const tn_runner_info *info = tn_runner_describe(bench->runner.runner);
@@ -107,7 +110,9 @@ static void read_model(bench_model *bench) {
 
 /* Seconds that one step takes at the roofline. */
 static double step_limit(const bench_model *bench, double rows, double heads, double kv_tokens, const char **bound) {
-  double peak = bench->is_quantised ? bench->peak_int8 : bench->peak_f32;
+  double peak = bench->activations == TN_Q8A    ? bench->peak_int8
+                : bench->activations == TN_BF16 ? bench->peak_bf16
+                                                : bench->peak_f32;
   double compute = peak > 0 ? (rows * bench->row_ops + heads * bench->head_ops) / peak : 0;
   double memory =
       bench->peak_bytes > 0 ? (bench->weight_bytes + kv_tokens * bench->kv_bytes_per_token) / bench->peak_bytes : 0;

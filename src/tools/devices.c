@@ -7,10 +7,22 @@
 #include "device/registry.h"
 #include "tools/ops_doc.h"
 
-static const char *const property_names[] = {
-    "name",          "memory_total",    "memory_free", "max_allocation", "alignment", "cores",
-    "threads",       "batch_invariant", "kv",          "kv_lengths",     "rows",      "instruction_set",
-    "peak_int8_ops", "peak_f32_ops",    "peak_bytes"};
+static const char *const property_names[] = {"name",
+                                             "memory_total",
+                                             "memory_free",
+                                             "max_allocation",
+                                             "alignment",
+                                             "cores",
+                                             "threads",
+                                             "batch_invariant",
+                                             "kv",
+                                             "kv_lengths",
+                                             "rows",
+                                             "instruction_set",
+                                             "peak_int8_ops",
+                                             "peak_f32_ops",
+                                             "peak_bf16_ops",
+                                             "peak_bytes"};
 
 static json_t *describe_device(const char *driver, uint32_t index, tn_error *error) {
   char spec[300];

@@ -14,7 +14,7 @@ struct tn_device {
   tn_pool *pool;
   tn_mutex *mutex; /* held while the pool works: queues of one device take turns */
   uint32_t threads;
-  double peak_int8, peak_f32, peak_bytes; /* measured when first asked for; 0: not yet */
+  double peak_int8, peak_f32, peak_bf16, peak_bytes; /* measured when first asked for; 0: not yet */
   char error[256];
 };
 

@@ -140,6 +140,7 @@ static stored_row find_row(const pack_job *job, uint64_t row) {
 
 /* Columns decoded at a time: whole blocks of every format. */
 #define CHUNK 256u
+#define HALVES_RUN 128u
 
 static void decode_values(const stored_row *row, uint32_t begin, uint32_t count, float *values) {
   if (row->step) {
@@ -162,26 +163,29 @@ static void pack_floats(const pack_job *job, const stored_row rows[TN_PANEL_ROWS
         memset(values[l], 0, count * sizeof(float));
     }
     for (uint32_t k = 0; k < count; k++) {
-      uint64_t at = (uint64_t)(begin + k) * TN_PANEL_ROWS;
       for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
+        uint64_t at = tn_layout_float_at(job->matrix.kind, l, begin + k);
         if (job->matrix.kind == TN_LAYOUT_F32)
-          ((float *)(void *)panel)[at + l] = values[l][k];
+          ((float *)(void *)panel)[at] = values[l][k];
         else if (job->matrix.kind == TN_LAYOUT_F16)
-          ((uint16_t *)(void *)panel)[at + l] = tn_f32_to_f16(values[l][k]);
+          ((uint16_t *)(void *)panel)[at] = tn_f32_to_f16(values[l][k]);
         else
-          ((uint16_t *)(void *)panel)[at + l] = tn_f32_to_bf16(values[l][k]);
+          ((uint16_t *)(void *)panel)[at] = tn_f32_to_bf16(values[l][k]);
       }
     }
   }
 }
 
-/* Halves that need no decoding, only interleaving. */
+/* Halves that need no decoding, only interleaving: a run of columns of all lanes at a time, which the cache holds. */
 static void pack_halves(const pack_job *job, const stored_row rows[TN_PANEL_ROWS], uint8_t *panel) {
-  for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
-    uint16_t *to = (uint16_t *)(void *)panel + l;
-    uint64_t step = rows[l].step ? rows[l].step : 2;
-    for (uint32_t k = 0; rows[l].data && k < job->matrix.columns; k++)
-      memcpy(to + (uint64_t)k * TN_PANEL_ROWS, rows[l].data + k * step, 2);
+  uint16_t *to = (uint16_t *)(void *)panel;
+  for (uint32_t begin = 0; begin < job->matrix.columns; begin += HALVES_RUN) {
+    uint32_t end = job->matrix.columns - begin < HALVES_RUN ? job->matrix.columns : begin + HALVES_RUN;
+    for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
+      uint64_t step = rows[l].step ? rows[l].step : 2;
+      for (uint32_t k = begin; rows[l].data && k < end; k++)
+        memcpy(to + tn_layout_float_at(job->matrix.kind, l, k), rows[l].data + k * step, 2);
+    }
   }
 }
 

@@ -14,7 +14,7 @@ typedef struct peak_job {
   tn_device *device;
   const uint8_t *data;
   _Atomic uint64_t operations;
-  int what; /* 0 int8, 1 f32, 2 bytes */
+  int what; /* 0 int8, 1 f32, 2 bytes, 3 bf16 */
 } peak_job;
 
 static void peak_piece(void *argument, uint32_t index, uint32_t worker) {
@@ -26,6 +26,7 @@ static void peak_piece(void *argument, uint32_t index, uint32_t worker) {
   switch (job->what) {
     case 0: job->operations += kernels->spin_int8(PEAK_ROUNDS, &integer); break;
     case 1: job->operations += kernels->spin_f32(PEAK_ROUNDS, &number); break;
+    case 3: job->operations += kernels->spin_bf16(PEAK_ROUNDS, &number); break;
     default: kernels->spin_read(job->data + index * PEAK_CHUNK, PEAK_CHUNK, &integer); job->operations += PEAK_CHUNK;
   }
 }
@@ -93,6 +94,10 @@ tn_status tn_cpu_get(tn_device *device, const char *name, tn_property *value) {
   if (!strcmp(name, "instruction_set")) return put_text(value, device->kernels->name);
   if (!strcmp(name, "peak_int8_ops")) return put_peak(device, value, &device->peak_int8, 0);
   if (!strcmp(name, "peak_f32_ops")) return put_peak(device, value, &device->peak_f32, 1);
+  if (!strcmp(name, "peak_bf16_ops")) {
+    float sink;
+    if (device->kernels->spin_bf16(1, &sink)) return put_peak(device, value, &device->peak_bf16, 3);
+  }
   if (!strcmp(name, "peak_bytes")) return put_peak(device, value, &device->peak_bytes, 2);
   return tn_cpu_fail(device, TN_E_NOT_FOUND, "no property \"%s\"", name);
 }

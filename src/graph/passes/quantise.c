@@ -1,46 +1,52 @@
-/* quantise: where a linear's weight is in a quantised format and its device takes 8-bit activations, the input goes
- * through one `quantise`, shared by all linears that read it. */
+/* quantise: where a linear's weight is in a quantised format and its device takes 8-bit activations, or the weight is
+ * in bf16 and its device takes such activations, the input goes through one `quantise`, shared by all linears that read
+ * it. */
 #include "graph/passes.h"
 
-static bool is_quantised_format(uint32_t dtype) {
+/* What the activations that meet weights of `dtype` become. */
+static tn_dtype activations_for(uint32_t dtype) {
   switch (dtype) {
     case TN_F32:
     case TN_F16:
-    case TN_BF16:
     case TN_F64:
     case TN_F8_E4M3:
-    case TN_F8_E5M2: return false;
-    default: return true;
+    case TN_F8_E5M2: return TN_F32;
+    case TN_BF16: return TN_BF16;
+    default: return TN_Q8A;
   }
 }
 
-static bool takes_q8a(const tn_graph *graph, const tn_place_target *target, const tn_graph_op *op) {
-  if (op->opcode != TN_OP_LINEAR || graph->values[op->inputs[0]].dtype != TN_F32) return false;
-  if (!is_quantised_format(graph->values[op->inputs[1]].dtype)) return false;
+/* The dtype that the input of `op` is to have on its device; TN_F32: it stays. */
+static tn_dtype wanted(const tn_graph *graph, const tn_place_target *target, const tn_graph_op *op) {
+  if (op->opcode != TN_OP_LINEAR || graph->values[op->inputs[0]].dtype != TN_F32) return TN_F32;
+  tn_dtype dtype = activations_for(graph->values[op->inputs[1]].dtype);
   tn_op_query query;
   tn_graph_query(graph, op, &query);
-  query.inputs[0].dtype = TN_Q8A;
-  return target->supports(target->context, op->device, &query);
+  query.inputs[0].dtype = (uint8_t)dtype;
+  return dtype != TN_F32 && target->supports(target->context, op->device, &query) ? dtype : TN_F32;
 }
 
-/* The quantised form of `x` on `device` made by an op before `at`, or none. */
-static tn_ref find_quantised(const tn_graph *graph, tn_ref x, uint32_t device, size_t at) {
+/* `x` as `dtype` on `device`, made by an op before `at`, or none. */
+static tn_ref find_quantised(const tn_graph *graph, tn_ref x, tn_dtype dtype, uint32_t device, size_t at) {
   for (size_t i = 0; i < at; i++) {
     const tn_graph_op *op = graph->ops + i;
-    if (op->opcode == TN_OP_QUANTISE && op->device == device && op->inputs[0] == x) return op->outputs[0];
+    if (op->opcode == TN_OP_QUANTISE && op->device == device && op->inputs[0] == x &&
+        graph->values[op->outputs[0]].dtype == dtype)
+      return op->outputs[0];
   }
   return TN_NO_VALUE;
 }
 
 tn_status tn_pass_quantise(tn_graph *graph, const tn_place_target *target, tn_error *error) {
   for (size_t i = 0; i < graph->op_count && graph->error.status == TN_OK; i++) {
-    if (!takes_q8a(graph, target, graph->ops + i)) continue;
+    tn_dtype dtype = wanted(graph, target, graph->ops + i);
+    if (dtype == TN_F32) continue;
     tn_ref x = graph->ops[i].inputs[0];
     uint32_t device = graph->ops[i].device;
-    tn_ref quantised = find_quantised(graph, x, device, i);
+    tn_ref quantised = find_quantised(graph, x, dtype, device, i);
     if (quantised == TN_NO_VALUE) {
       const tn_graph_value *value = graph->values + x;
-      quantised = tn_graph_scratch(graph, TN_Q8A, value->dims[0], value->dims[1], "");
+      quantised = tn_graph_scratch(graph, dtype, value->dims[0], value->dims[1], "");
       tn_graph_op *op = quantised == TN_NO_VALUE ? NULL : tn_graph_insert_op(graph, i);
       if (!op) break;
       i++; /* the linear has moved up by one */

@@ -2,13 +2,14 @@
  *
  * One task computes one column of y for all rows. Rows of x are taken a tile at a time, so that a piece of the weight
  * row is decoded once per tile; the sum over k stays in order and each row has an accumulator of its own, so the tile's
- * size shows in no result. Order of arithmetic: f32 input:  acc = acc + x[k] * w[k] for k in order, in float, product
- * and sum rounded apart q8a input, integer block formats (w = d q + m): for each block of 32 in order acc = acc + (d *
- * scale) * (sum of q_w q_x, exact); then, with m, acc = acc + (m * scale) * sum q8a input, other formats: acc = acc +
- * w[k] * (scale * q[k]) for k in order */
+ * size shows in no result. Order of arithmetic: f32 or bf16 input: acc = acc + x[k] * w[k] for k in order, in float,
+ * product and sum rounded apart; q8a input, integer block formats (w = d q + m): for each block of 32 in order acc =
+ * acc + (d * scale) * (sum of q_w q_x, exact); then, with m, acc = acc + (m * scale) * sum q8a input, other formats:
+ * acc = acc + w[k] * (scale * q[k]) for k in order */
 #include "kernels/reference/integer_block.h"
 #include "kernels/reference/reference.h"
 #include "tensor/decode.h"
+#include "tensor/half.h"
 
 /* Values decoded at a time: a whole number of blocks of every format. */
 #define CHUNK 256u
@@ -35,6 +36,15 @@ static void add_quantised_products(const tn_tensor *x, uint32_t first, uint32_t 
   }
 }
 
+/* The same where x is bf16. */
+static void add_bf16_products(const tn_tensor *x, uint32_t first, uint32_t rows, uint32_t begin, const float *w,
+                              uint32_t count, float *acc) {
+  for (uint32_t r = 0; r < rows; r++) {
+    const uint16_t *row = (const uint16_t *)(const void *)tn_row_at(x, first + r) + begin;
+    for (uint32_t k = 0; k < count; k++) acc[r] += tn_bf16_to_f32(row[k]) * w[k];
+  }
+}
+
 /* Row n of the weight, decoded to float piece by piece, times rows first .. first + rows of x. */
 static void float_tile(const tn_tensor *x, const tn_tensor *weight, uint32_t n, uint32_t first, uint32_t rows,
                        float *acc) {
@@ -46,6 +56,8 @@ static void float_tile(const tn_tensor *x, const tn_tensor *weight, uint32_t n, 
     tn_decode_row((tn_dtype)weight->dtype, from + tn_row_bytes(weight->dtype, begin), w, count);
     if (x->dtype == TN_Q8A) {
       add_quantised_products(x, first, rows, begin, w, count, acc);
+    } else if (x->dtype == TN_BF16) {
+      add_bf16_products(x, first, rows, begin, w, count, acc);
     } else {
       add_products(x, first, rows, begin, w, count, acc);
     }

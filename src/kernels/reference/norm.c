@@ -3,6 +3,7 @@
  * Sums run over the group in order, in double, so that the reference stands above what any order of floats gives. */
 #include "kernels/math.h"
 #include "kernels/reference/reference.h"
+#include "tensor/half.h"
 
 void tn_reference_quantise_block(const float *values, uint32_t count, void *row, uint32_t cols, uint32_t block) {
   tn_q8a_row y = tn_q8a_row_of(row, cols);
@@ -32,13 +33,17 @@ static void quantise_row(void *argument, uint32_t m, uint32_t worker) {
   uint32_t cols = tn_cols(&call->inputs[0]);
   const float *x = tn_floats(&call->inputs[0], m);
   void *y = tn_row_at(&call->outputs[0], m);
+  if (call->outputs[0].dtype == TN_BF16) {
+    for (uint32_t c = 0; c < cols; c++) ((uint16_t *)y)[c] = tn_f32_to_bf16(x[c]);
+    return;
+  }
   for (uint32_t c = 0; c < cols; c += TN_Q8A_BLOCK) {
     uint32_t count = cols - c < TN_Q8A_BLOCK ? cols - c : TN_Q8A_BLOCK;
     tn_reference_quantise_block(x + c, count, y, cols, c / TN_Q8A_BLOCK);
   }
 }
 
-/* x[M,K] f32 -> y[M,K] q8a */
+/* x[M,K] f32 -> y[M,K] q8a or bf16 */
 tn_status tn_reference_quantise(const tn_kernel_call *call) {
   tn_for_each(call, quantise_row, tn_rows(&call->inputs[0]));
   return TN_OK;

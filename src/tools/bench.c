@@ -41,15 +41,17 @@ tn_bench_spread tn_bench_spread_of(double *values, size_t count) {
 int tn_command_bench(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "model")) return tn_bench_model(argc - 1, argv + 1);
   if (argc > 1 && !strcmp(argv[1], "serve")) return tn_bench_serve(argc - 1, argv + 1);
-  const tn_cli_command command = {"bench",
-                                  "model MODEL | serve [options]",
-                                  "Measures speed; see tenon bench model --help and tenon bench serve --help.",
-                                  NULL,
-                                  0,
-                                  0,
-                                  0};
+  if (argc > 1 && !strcmp(argv[1], "kernels")) return tn_bench_kernels(argc - 1, argv + 1);
+  const tn_cli_command command = {
+      "bench",
+      "model MODEL | serve | kernels [options]",
+      "Measures speed; see tenon bench model --help, bench serve --help, bench kernels --help.",
+      NULL,
+      0,
+      0,
+      0};
   size_t count;
   tn_cli_result parsed = tn_cli_parse(&command, argc, argv, NULL, &count);
-  if (parsed == TN_CLI_GO) fprintf(stderr, "tenon bench: what to measure? model or serve\n");
+  if (parsed == TN_CLI_GO) fprintf(stderr, "tenon bench: what to measure? model, serve or kernels\n");
   return parsed == TN_CLI_DONE ? 0 : 2;
 }

@@ -25,5 +25,6 @@ tn_bench_spread tn_bench_spread_of(double *values, size_t count);
 
 int tn_bench_model(int argc, char **argv);
 int tn_bench_serve(int argc, char **argv);
+int tn_bench_kernels(int argc, char **argv);
 
 #endif

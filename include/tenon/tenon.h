@@ -94,7 +94,7 @@ typedef struct tn_engine_options {
                          memory */
   const char *device; /* "cpu", "reference", "NAME:INDEX,key=value", "/path/driver.so"; NULL: "cpu" */
   const char *kv;     /* "f16", "f32", "bf16" or "int8"; NULL: "f16", or "f32" with float activations */
-  const char *activations;  /* "auto" (8-bit where weights are quantised; default) or "float" */
+  const char *activations;  /* "auto" (8-bit where weights are quantised, bf16 where they are; default) or "float" */
   const char *passes;       /* graph passes: NULL all, "none", or a comma list; for finding faults */
   uint32_t no_prefix_cache; /* 1: never reuse the KV of earlier requests */
   uint64_t snapshot_bytes;  /* of recurrent models: memory for the states that prefix reuse goes on from; 0: what four

@@ -56,7 +56,7 @@ typedef struct tn_generator {
   {"threads", 't', TN_CLI_U32, &(g).engine_options.threads, "N", "threads; default: the processors allowed", 1, 256}, \
   {"ctx", 0, TN_CLI_U32, &(g).engine_options.context, "N", "context; default: the model's", 1, 1 << 28}, \
   {"kv", 0, TN_CLI_TEXT, &(g).engine_options.kv, "TYPE", "KV memory in f16 (default), bf16, f32 or int8", 0, 0}, \
-  {"activations", 0, TN_CLI_TEXT, &(g).engine_options.activations, "MODE", "auto (8-bit where weights are; default) or float", 0, 0}, \
+  {"activations", 0, TN_CLI_TEXT, &(g).engine_options.activations, "MODE", "auto (8-bit where weights are quantised, bf16 where they are bf16; default) or float", 0, 0}, \
   {"weights", 0, TN_CLI_TEXT, &(g).engine_options.weights, "TYPE", "quantise float weights at load: q8_0, q4_0, mxfp4 or mxfp6", 0, 0}, \
   {"packed", 0, TN_CLI_TEXT, &(g).engine_options.packed, "WHERE", "keep packed weights on disk for later starts: auto (default, in the cache folder), off, or a folder", 0, 0}, \
   TN_DRAFT_OPTIONS((g).engine_options, (g).draft_k), \

@@ -22,7 +22,7 @@ typedef struct tn_runner_tool {
   {"device", 0, TN_CLI_TEXT, &(tool).device, "D", "device that runs the model (tenon devices lists them)", 0, 0}, \
   {"threads", 't', TN_CLI_U32, &(tool).threads, "N", "threads of the cpu device", 1, 256}, \
   {"kv", 0, TN_CLI_TEXT, &(tool).kv, "TYPE", "KV memory in f16 (default), bf16, f32 (default with float activations) or int8", 0, 0}, \
-  {"activations", 0, TN_CLI_TEXT, &(tool).activations, "MODE", "auto (8-bit where weights are; default) or float", 0, 0}, \
+  {"activations", 0, TN_CLI_TEXT, &(tool).activations, "MODE", "auto (8-bit where weights are quantised, bf16 where they are bf16; default) or float", 0, 0}, \
   {"passes", 0, TN_CLI_TEXT, &(tool).passes, "LIST", "graph passes: none, or a list of merge, fuse, inplace", 0, 0}, \
   {"weights", 0, TN_CLI_TEXT, &(tool).weights, "TYPE", "quantise float weights at load: q8_0, q4_0, mxfp4 or mxfp6", 0, 0}, \
   {"packed", 0, TN_CLI_TEXT, &(tool).packed, "WHERE", "keep packed weights on disk for later starts: off (default), auto (in the cache folder), or a folder", 0, 0}, \

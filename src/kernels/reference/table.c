@@ -66,10 +66,10 @@ static int operands_are_known(const tn_op_query *query) {
   switch (query->opcode) {
     case TN_OP_EMBED: return is_matrix(&in[0]) && is(&out[0], TN_F32);
     case TN_OP_LINEAR:
-      return (is(&in[0], TN_F32) || is(&in[0], TN_Q8A)) && is_matrix(&in[1]) && all_f32(in, 2, query->input_count) &&
-             all_f32(out, 0, query->output_count);
+      return (is(&in[0], TN_F32) || is(&in[0], TN_Q8A) || is(&in[0], TN_BF16)) && is_matrix(&in[1]) &&
+             all_f32(in, 2, query->input_count) && all_f32(out, 0, query->output_count);
     case TN_OP_NORM: return all_f32(in, 0, query->input_count) && (is(&out[0], TN_F32) || is(&out[0], TN_Q8A));
-    case TN_OP_QUANTISE: return is(&in[0], TN_F32) && is(&out[0], TN_Q8A);
+    case TN_OP_QUANTISE: return is(&in[0], TN_F32) && (is(&out[0], TN_Q8A) || is(&out[0], TN_BF16));
     case TN_OP_KV_WRITE:
       return is(&in[0], TN_F32) && is(&in[1], TN_F32) && is_pages(&in[2]) && all_f32(in, 3, query->input_count);
     case TN_OP_ATTENTION: return is(&in[0], TN_F32) && is_pages(&in[1]) && is(&out[0], TN_F32);

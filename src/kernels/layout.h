@@ -43,7 +43,7 @@
 #define TN_BLOCK 32u
 
 /* Goes up whenever weights of any kind below come to lie differently: what was packed before is packed anew. */
-#define TN_LAYOUT_VERSION 1u
+#define TN_LAYOUT_VERSION 2u
 
 /* Numbers are stored beside packed weights and never change their meaning. */
 typedef enum tn_layout_kind {

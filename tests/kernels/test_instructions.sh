@@ -10,6 +10,12 @@ check() {
   for object in "$build"/CMakeFiles/kernels-$1.dir/src/kernels/*.o; do
     [ -e "$object" ] || return
     objdump -d --no-show-raw-insn "$object" >"$code"
+    case $1-$object in
+      # The one file that asks the processor before it uses more than its set has.
+      avx512vnni-*linear_pairs*)
+        grep -q 'vdpbf16ps .*%zmm' "$code" || { echo "$1: no vdpbf16ps in $object"; failed=1; }
+        continue ;;
+    esac
     if grep -qE "$3" "$code"; then
       echo "$1: $object has $(grep -oE "$3" "$code" | head -1)"
       failed=1

@@ -119,6 +119,15 @@ static void check_model(const char *path, const lengths *l, const char *kv) {
   run_together(model, &options, l, alone, true);
   options.chunk = 7;
   run_together(model, &options, l, alone, true);
+  if (info.states) { /* room for two snapshots, of four sequences */
+    options.snapshot_bytes = 2 * info.state_bytes + 1;
+    tn_engine_info tight = TN_ENGINE_INFO;
+    tn_engine *engine = start(model, &options);
+    tn_engine_describe(engine, &tight);
+    assert_int_equal(tight.states, 2 * REQUESTS + 2);
+    tn_engine_destroy(engine);
+    run_together(model, &options, l, alone, false);
+  }
   options.kv_bytes = info.kv_bytes + info.kv_bytes / 2; /* for one and a half: they take turns */
   run_together(model, &options, l, alone, false);
   tn_model_close(model);

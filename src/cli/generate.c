@@ -33,6 +33,20 @@ static tn_status read_constraint(tn_generator *generator, tn_error *error) {
   return TN_OK;
 }
 
+/* What is wrong with a file's text is told with the file's name instead of the option's. */
+static void name_constraint(const tn_generator *generator, tn_error *error) {
+  static const char *const options[] = {"json_schema: ", "grammar: ", "tools: "};
+  const char *const files[] = {generator->schema_file, generator->grammar_file, generator->tools_file};
+  for (size_t i = 0; i < 3; i++) {
+    size_t bytes = strlen(options[i]);
+    if (!files[i] || strncmp(error->message, options[i], bytes)) continue;
+    tn_error named = {.status = error->status};
+    snprintf(named.message, sizeof named.message, "%s: %s", files[i], error->message + bytes);
+    *error = named;
+    return;
+  }
+}
+
 tn_status tn_generator_open(tn_generator *generator, const char *path, tn_error *error) {
   generator->engine_options.max_sequences = 1;
   tn_status status = read_constraint(generator, error);
@@ -165,7 +179,10 @@ tn_answer_end tn_generator_answer(tn_generator *generator, tn_request_options *o
   if (breakers->count) options->dry_sequence_breakers = breakers->items;
   bool none = breakers->count == 1 && !strcmp(breakers->items[0], "none");
   options->dry_sequence_breaker_count = none ? 0 : breakers->count;
-  if (tn_engine_submit(generator->engine, options, &request, error) != TN_OK) return TN_ANSWER_FAILED;
+  if (tn_engine_submit(generator->engine, options, &request, error) != TN_OK) {
+    name_constraint(generator, error);
+    return TN_ANSWER_FAILED;
+  }
   json_decref(generator->calls);
   generator->calls = json_array();
   writer w = {.calls = generator->calls, .in_line = true, .writable = true};

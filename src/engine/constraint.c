@@ -85,12 +85,24 @@ static tn_status compile_choices(const tn_request_options *options, tn_grammar *
   return status;
 }
 
+/* Messages begin with the option's name. */
 static tn_status compile(const tn_request_options *options, tn_grammar **grammar, tn_error *error) {
-  if (options->json_schema)
-    return tn_grammar_from_schema(grammar, options->json_schema, strlen(options->json_schema), error);
-  if (options->grammar) return tn_grammar_from_gbnf(grammar, options->grammar, strlen(options->grammar), error);
-  if (options->pattern) return tn_grammar_from_regex(grammar, options->pattern, strlen(options->pattern), error);
-  return compile_choices(options, grammar, error);
+  tn_status status;
+  const char *name = "choices";
+  if (options->json_schema) {
+    name = "json_schema";
+    status = tn_grammar_from_schema(grammar, options->json_schema, strlen(options->json_schema), error);
+  } else if (options->grammar) {
+    name = "grammar";
+    status = tn_grammar_from_gbnf(grammar, options->grammar, strlen(options->grammar), error);
+  } else if (options->pattern) {
+    name = "pattern";
+    status = tn_grammar_from_regex(grammar, options->pattern, strlen(options->pattern), error);
+  } else {
+    status = compile_choices(options, grammar, error);
+  }
+  if (status != TN_OK) tn_error_prefix(error, "%s", name);
+  return status;
 }
 
 static tn_status build(tn_constraint *constraint, tn_constraints *constraints, tn_grammar *grammar, tn_error *error) {

@@ -232,8 +232,9 @@ tn_status tn_chat_template_render(const tn_chat_template *chat, const tn_chat_re
 
 /* ---- finding out what a template wants ---- */
 
-/* Whether the conversation renders with these tools and the word "needle" is in the text. */
-static bool shows_with(const tn_chat_template *chat, const json_t *messages, const json_t *tools) {
+/* Whether the conversation renders with these tools and the word "needle" is in the text. Without memory for it
+ * nothing is known: *status. */
+static bool shows_with(const tn_chat_template *chat, const json_t *messages, const json_t *tools, tn_status *status) {
   static const tn_chat_token tokens[] = {{"bos_token", ""}, {"eos_token", ""}, {"unk_token", ""}, {"pad_token", ""}};
   static const tn_jinja_time now = {2026, 1, 2, 3, 4, 5};
   tn_jinja_output output;
@@ -245,16 +246,20 @@ static bool shows_with(const tn_chat_template *chat, const json_t *messages, con
       .now = &now,
       .add_generation_prompt = true,
       .limits = {.steps = 200000, .memory_bytes = (size_t)8 << 20, .output_bytes = (size_t)1 << 20}};
-  bool shown = tn_chat_template_render(chat, &request, &output, NULL) == TN_OK && strstr(output.text, "needle");
+  if (*status != TN_OK) return false;
+  tn_status rendered = tn_chat_template_render(chat, &request, &output, NULL);
+  bool shown = rendered == TN_OK && strstr(output.text, "needle");
+  if (rendered == TN_E_MEMORY) *status = TN_E_MEMORY;
   tn_jinja_output_finish(&output);
   return shown;
 }
 
 /* The same with a tool or, for templates that can't list tools, without. Takes `messages`. */
-static bool shows_needle(const tn_chat_template *chat, json_t *messages) {
+static bool shows_needle(const tn_chat_template *chat, json_t *messages, tn_status *status) {
   json_t *tools = json_pack("[{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}]", "type", "function", "function", "name", "f",
                             "description", "d", "parameters", "type", "object", "properties");
-  bool shown = shows_with(chat, messages, tools) || shows_with(chat, messages, NULL);
+  if (!tools || !messages) *status = TN_E_MEMORY;
+  bool shown = shows_with(chat, messages, tools, status) || shows_with(chat, messages, NULL, status);
   json_decref(tools);
   json_decref(messages);
   return shown;
@@ -274,20 +279,22 @@ static json_t *tool_conversation(void) {
 
 /* The usual forms (text content, "" beside tool calls, arguments as objects) stay unless they lose the text and another
  * one shows it. */
-static void find_forms(tn_chat_template *chat) {
+static tn_status find_forms(tn_chat_template *chat) {
   static const struct {
     bool null_content, text_arguments;
   } forms[] = {{false, false}, {false, true}, {true, false}, {true, true}};
-  if (!shows_needle(chat, plain_conversation())) {
+  tn_status status = TN_OK;
+  if (!shows_needle(chat, plain_conversation(), &status)) {
     chat->wants_parts = true;
-    chat->wants_parts = shows_needle(chat, plain_conversation());
+    chat->wants_parts = shows_needle(chat, plain_conversation(), &status);
   }
   for (size_t i = 0; i < TN_COUNT(forms); i++) {
     chat->wants_null_content = forms[i].null_content;
     chat->wants_text_arguments = forms[i].text_arguments;
-    if (shows_needle(chat, tool_conversation())) return;
+    if (shows_needle(chat, tool_conversation(), &status) || status != TN_OK) return status;
   }
   chat->wants_null_content = chat->wants_text_arguments = false;
+  return status;
 }
 
 /* ---- */
@@ -309,7 +316,11 @@ tn_status tn_chat_template_create(const char *source, size_t size, const tn_jinj
     status = tn_fail(error, TN_E_MEMORY, "out of memory for a chat template");
     goto fail;
   }
-  find_forms(chat);
+  status = find_forms(chat);
+  if (status) {
+    tn_fail(error, status, "out of memory for a chat template");
+    goto fail;
+  }
   *out = chat;
   return TN_OK;
 fail:

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/os.h"
 #include "cli/options.h"
+#include "tools/runner_tool.h"
 #include "tools/token_tool.h"
 
 /* An id from outside: one that the vocabulary has. */
@@ -67,17 +68,14 @@ static tn_status answer(const tn_tokenizer *tokenizer, tn_json *json, tn_buf *ou
   return status;
 }
 
-/* "1,2,3", also with blanks or brackets around. */
+/* "1,2,3" */
 static tn_status parse_ids(const tn_tokenizer *tokenizer, const char *text, tn_ids *ids, tn_error *error) {
-  for (const char *at = text; *(at += strspn(at, "[], \t\r\n"));) {
-    char *end;
-    long long id = strtoll(at, &end, 10);
-    if (end == at) return tn_fail(error, TN_E_INVALID, "--tokens: '%.20s' is no number", at);
-    tn_status status = add_id(tokenizer, id, ids, error);
-    if (status != TN_OK) return status;
-    at = end;
-  }
-  return TN_OK;
+  int32_t *tokens;
+  size_t count;
+  tn_status status = tn_parse_tokens(text, &tokens, &count, error);
+  for (size_t i = 0; i < count && status == TN_OK; i++) status = add_id(tokenizer, tokens[i], ids, error);
+  free(tokens);
+  return status;
 }
 
 static int run_once(const tn_tokenizer *tokenizer, const char *tokens, unsigned flags) {

@@ -4,7 +4,9 @@
  *   tenon grammar --gbnf FILE --text TEXT
  *   tenon grammar --jsonl                        {"schema": ..., "texts": [...]} a line on stdin; instead of "schema"
  *                                                also "gbnf", "regex" (texts) or "choices" (a list)
- *                                                -> {"results": [{"verdict": ..., "at": byte}]} or {"error": "..."} */
+ *                                                -> {"results": [{"verdict": ..., "at": byte}]} or {"error": "..."}
+ *
+ * The exit status is 0 whatever the verdict is; 1 when the grammar is faulty. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +53,16 @@ static tn_status grammar_of_choices(tn_grammar **grammar, const json_t *choices,
 static tn_status grammar_of_request(tn_grammar **grammar, const json_t *request, tn_error *error) {
   const json_t *schema = json_object_get(request, "schema"), *gbnf = json_object_get(request, "gbnf"),
                *regex = json_object_get(request, "regex"), *choices = json_object_get(request, "choices");
+  static const char *const fields[] = {"schema", "gbnf", "regex", "choices", "texts"};
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)request, key, value) {
+    size_t i = 0;
+    while (i < TN_COUNT(fields) && strcmp(key, fields[i])) i++;
+    if (i == TN_COUNT(fields)) return tn_fail(error, TN_E_INVALID, "unknown field '%.60s'", key);
+  }
+  if (!!schema + !!gbnf + !!regex + !!choices > 1)
+    return tn_fail(error, TN_E_INVALID, "a request has one of \"schema\", \"gbnf\", \"regex\" and \"choices\"");
   if (json_is_string(gbnf))
     return tn_grammar_from_gbnf(grammar, json_string_value(gbnf), json_string_length(gbnf), error);
   if (json_is_string(regex))
@@ -141,11 +153,12 @@ int tn_command_grammar(int argc, char **argv) {
       {"text", 0, TN_CLI_TEXT, &text, "TEXT", "the text to judge", 0, 0},
       {"jsonl", 0, TN_CLI_FLAG, &lines, NULL, "one JSON request a line on stdin, one answer a line on stdout", 0, 0},
   };
-  const tn_cli_command command = {.name = "grammar",
-                                  .usage = "(--schema FILE | --gbnf FILE) --text TEXT | --jsonl",
-                                  .summary = "whether a text is one of a grammar's texts",
-                                  .options = options,
-                                  .option_count = TN_COUNT(options)};
+  const tn_cli_command command = {
+      .name = "grammar",
+      .usage = "(--schema FILE | --gbnf FILE) --text TEXT | --jsonl",
+      .summary = "whether a text is one of a grammar's texts; the exit status is 0 whatever the verdict",
+      .options = options,
+      .option_count = TN_COUNT(options)};
   tn_cli_result parsed = tn_cli_parse(&command, argc, argv, arguments, &count);
   if (parsed != TN_CLI_GO) return tn_cli_exit(parsed);
   if (lines && !schema && !gbnf && !text) return serve_lines();

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/json_reader.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/utf8.h"
@@ -96,8 +97,20 @@ static tn_status render(const char *source, size_t size, const tn_jinja_value *c
   return status;
 }
 
-/* {"template": TEXT, "context": {...}, "now": TIME} -> {"text": TEXT} or {"error": TEXT} */
-static void serve_line(const char *line, size_t size, bool spans) {
+/* A field of a request that isn't known is an error, as for the other commands. */
+static tn_status check_fields(const char *line, size_t size, tn_error *error) {
+  tn_json json;
+  tn_json_init(&json, line, size, error);
+  if (tn_json_object(&json))
+    for (tn_text key; tn_json_key(&json, &key); tn_json_skip(&json, NULL))
+      if (!tn_text_is(key, "template") && !tn_text_is(key, "context") && !tn_text_is(key, "now"))
+        tn_json_fail(&json, TN_E_INVALID, "unknown field '%.*s'", (int)(key.bytes < 60 ? key.bytes : 60), key.data);
+  return tn_json_end(&json);
+}
+
+/* {"template": TEXT, "context": {...}, "now": TIME} -> {"text": TEXT} or {"error": TEXT}. `own`: the model's template,
+ * for requests without one; NULL: there is none. */
+static void serve_line(const char *line, size_t size, tn_text own, bool spans) {
   tn_error error = {0};
   tn_jinja_output output = {0};
   const tn_jinja_value *request;
@@ -105,12 +118,14 @@ static void serve_line(const char *line, size_t size, bool spans) {
   tn_jinja_values *values = tn_jinja_values_create(0);
   tn_status status = values ? TN_OK : tn_fail(&error, TN_E_MEMORY, "out of memory");
   if (!status) status = tn_jinja_value_parse(values, line, size, NULL, &request, &error);
+  if (!status) status = check_fields(line, size, &error);
   if (!status) {
     const char *source = tn_jinja_value_text(tn_jinja_value_member(request, "template"), &source_size);
     const char *now = tn_jinja_value_text(tn_jinja_value_member(request, "now"), &now_size);
     const tn_jinja_value *context = tn_jinja_value_member(request, "context");
     char time[64];
     if (now) snprintf(time, sizeof time, "%.*s", (int)(now_size < sizeof time ? now_size : sizeof time - 1), now);
+    if (!source) source = own.data, source_size = own.bytes;
     if (!source)
       status = tn_fail(&error, TN_E_INVALID, "the request has no \"template\"");
     else if (!context)
@@ -123,13 +138,13 @@ static void serve_line(const char *line, size_t size, bool spans) {
   tn_jinja_values_destroy(values);
 }
 
-static int serve(bool spans) {
+static int serve(tn_text own, bool spans) {
   char *line = NULL;
   size_t capacity = 0;
   for (ssize_t size; (size = getline(&line, &capacity, stdin)) >= 0;) {
     while (size > 0 && (line[size - 1] == '\n' || line[size - 1] == '\r')) size--;
     if (!size) continue;
-    serve_line(line, (size_t)size, spans);
+    serve_line(line, (size_t)size, own, spans);
     fflush(stdout);
   }
   free(line);
@@ -197,6 +212,17 @@ static tn_status read_template(const render_tool *tool, const char *model, char 
   return status;
 }
 
+static int serve_requests(const render_tool *tool, const char *model) {
+  tn_error error = {0};
+  char *source = NULL;
+  size_t size = 0;
+  if ((model || tool->template_path) && read_template(tool, model, &source, &size, &error) != TN_OK)
+    return tn_cli_fail(error.message);
+  int result = serve((tn_text){source, size}, tool->spans);
+  free(source);
+  return result;
+}
+
 static int render_files(const render_tool *tool, const char *model) {
   tn_error error = {0};
   tn_jinja_output output = {0};
@@ -236,14 +262,20 @@ int tn_command_render(int argc, char **argv) {
       {"spans", 0, TN_CLI_FLAG, &tool.spans, NULL, "as JSON, with the origin of each part of the text", 0, 0},
       {"jsonl", 0, TN_CLI_FLAG, &tool.jsonl, NULL, "one JSON request a line on stdin, one answer a line", 0, 0}};
   const tn_cli_command command = {.name = "render",
-                                  .usage = "[MODEL] --context FILE [options]",
+                                  .usage = "[MODEL] (--context FILE | --jsonl) [options]",
                                   .summary = "the text that a chat template makes of a context",
                                   .options = options,
                                   .option_count = TN_COUNT(options),
                                   .max_arguments = 1};
   tn_cli_result result = tn_cli_parse(&command, argc, argv, &model, &count);
   if (result) return tn_cli_exit(result);
-  if (tool.jsonl) return serve(tool.spans);
+  if (tool.jsonl && !tool.context_path && !tool.now && !(count && tool.template_path))
+    return serve_requests(&tool, count ? model : NULL);
+  if (tool.jsonl) {
+    fprintf(stderr,
+            "tenon: render --jsonl takes context and time from its requests, and one of model and --template\n");
+    return 2;
+  }
   if (!tool.context_path || (count == 0) == (tool.template_path == NULL)) {
     fprintf(stderr, "tenon: render needs --context and either a model or --template\n");
     return 2;

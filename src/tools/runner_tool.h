@@ -34,8 +34,8 @@ typedef struct tn_runner_tool {
 tn_status tn_runner_tool_open(tn_runner_tool *tool, const char *path, uint32_t context, tn_error *error);
 void tn_runner_tool_close(tn_runner_tool *tool);
 
-/* Parses "1,2,3" (blanks and newlines allowed too) into *tokens (free() it). Errors name the word that is no id; ids
- * are >= 0. */
+/* Parses "1,2,3" (blanks and newlines, also for commas, and brackets around it are fine) into *tokens (free() it).
+ * Errors name the word that is no id; ids are >= 0. */
 tn_status tn_parse_tokens(const char *text, int32_t **tokens, size_t *count, tn_error *error);
 
 #endif

@@ -101,7 +101,9 @@ static tn_status render(const char *source, size_t size, const tn_jinja_value *c
 static tn_status check_fields(const char *line, size_t size, tn_error *error) {
   tn_json json;
   tn_json_init(&json, line, size, error);
-  if (tn_json_object(&json))
+  if (tn_json_peek(&json) != TN_JSON_OBJECT)
+    tn_json_skip(&json, NULL);
+  else if (tn_json_object(&json))
     for (tn_text key; tn_json_key(&json, &key); tn_json_skip(&json, NULL))
       if (!tn_text_is(key, "template") && !tn_text_is(key, "context") && !tn_text_is(key, "now"))
         tn_json_fail(&json, TN_E_INVALID, "unknown field '%.*s'", (int)(key.bytes < 60 ? key.bytes : 60), key.data);

@@ -26,7 +26,7 @@ def json_lines():
     got = answers(request("a{{ x }}", {"x": "b\u2028\U0001f600\0"}), "not JSON", "", request("{{ x"),
                   request("{{ raise_exception('no\\n' ~ 'way' * 300) }}"), '{"template": "x"}', "[]",
                   request("{{ strftime_now('%d %b %Y') }}", now="2026-01-02T03:04:05"), request("x", now="soon"),
-                  request("{{ n }}", {"n": 10**30}), request("{{ 'a' * 10**9 }}"), request("ok"))
+                  request("{{ n }}", {"n": 10**30}), request("{{ 'a' * 10**9 }}"), request("ok"), request("x", contxt={}))
     assert got[0] == {"text": "ab\u2028\U0001f600\0"}, got[0]
     assert "byte 0" in got[1]["error"]
     assert got[2]["error"].startswith("line 1, column 5: "), got[2]
@@ -36,7 +36,8 @@ def json_lines():
     assert "soon" in got[7]["error"]
     assert got[8] == {"text": str(10**30)}
     assert "memory" in got[9]["error"], got[9]
-    assert got[10] == {"text": "ok"} and len(got) == 11
+    assert got[10] == {"text": "ok"} and len(got) == 12
+    assert "contxt" in got[11]["error"]
 
 
 def spans():

@@ -23,7 +23,7 @@ static json_t *stop_sequence(const tn_choice *choice) {
 /* What was found in the cache doesn't count as input, as Anthropic has it. */
 static json_t *usage_json(const tn_generation *generation) {
   tn_usage usage = tn_answer_usage(generation);
-  return json_pack("{s:I, s:i, s:I, s:I}", "input_tokens", (json_int_t)(usage.prompt - usage.cached),
+  return json_pack("{s:I, s:i, s:I, s:I}", "input_tokens", (json_int_t)usage.prompt - (json_int_t)usage.cached,
                    "cache_creation_input_tokens", 0, "cache_read_input_tokens", (json_int_t)usage.cached,
                    "output_tokens", (json_int_t)usage.answered);
 }

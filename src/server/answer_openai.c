@@ -18,7 +18,7 @@ static json_t *head(const tn_generation *generation, json_t *choices) {
 static json_t *usage_json(const tn_generation *generation) {
   tn_usage usage = tn_answer_usage(generation);
   return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)usage.prompt, "completion_tokens",
-                   (json_int_t)usage.answered, "total_tokens", (json_int_t)(usage.prompt + usage.answered),
+                   (json_int_t)usage.answered, "total_tokens", (json_int_t)usage.prompt + (json_int_t)usage.answered,
                    "prompt_tokens_details", "cached_tokens", (json_int_t)usage.cached, "completion_tokens_details",
                    "reasoning_tokens", (json_int_t)usage.reasoning);
 }

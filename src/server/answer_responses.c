@@ -62,7 +62,7 @@ static json_t *usage_json(const tn_generation *generation) {
   return json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)usage.prompt,
                    "input_tokens_details", "cached_tokens", (json_int_t)usage.cached, "cache_write_tokens", 0,
                    "output_tokens", (json_int_t)usage.answered, "output_tokens_details", "reasoning_tokens",
-                   (json_int_t)usage.reasoning, "total_tokens", (json_int_t)(usage.prompt + usage.answered));
+                   (json_int_t)usage.reasoning, "total_tokens", (json_int_t)usage.prompt + (json_int_t)usage.answered);
 }
 
 /* A field of the request as the response repeats it. */

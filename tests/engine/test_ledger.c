@@ -334,6 +334,34 @@ static void states_go_back_to_snapshots(void **state) {
   tn_runner_destroy(runner);
 }
 
+/* Of a long sequence there is a snapshot every TN_SNAPSHOT_TOKENS, where another one that parts behind it goes on. */
+static void long_sequences_leave_snapshots(void **state) {
+  (void)state;
+  fake_config config = HYBRID;
+  config.max_context = 3 * TN_SNAPSHOT_TOKENS;
+  config.pages = 200;
+  tn_runner *runner = fake_create(&config);
+  tn_context context;
+  assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+  static int32_t tokens[2 * TN_SNAPSHOT_TOKENS + 500];
+  fill_tokens(tokens, TN_COUNT(tokens), 9);
+  assert_int_equal(tn_context_feed(&context, tokens, TN_COUNT(tokens), 60, TN_COUNT(tokens), NULL, NULL, NULL), TN_OK);
+  tn_ledger_clear(&context.ledger);
+  for (uint32_t at = 1; at <= 2; at++) {
+    int32_t *other = &tokens[at * TN_SNAPSHOT_TOKENS + 100];
+    *other ^= 1;
+    seen_rows seen = {&config, tokens, at * TN_SNAPSHOT_TOKENS};
+    assert_int_equal(tn_ledger_attach(&context.ledger, NULL, tokens, seen.next + 150), seen.next);
+    assert_int_equal(tn_context_feed(&context, tokens + context.ledger.length, 150, 64, 0, see_row, &seen, NULL),
+                     TN_OK);
+    tn_ledger_clear(&context.ledger);
+    *other ^= 1;
+  }
+  check_accounting(&context.kv, &context.ledger, 1);
+  tn_context_finish(&context);
+  tn_runner_destroy(runner);
+}
+
 /* ---- anything at random ---- */
 
 #define PLAYERS 4u
@@ -451,11 +479,17 @@ static void random_moves_keep_the_accounts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chunks_give_the_same_rows),   cmocka_unit_test(dropped_rows_leave_no_trace),
-      cmocka_unit_test(forks_copy_on_write),         cmocka_unit_test(failed_copy_changes_nothing),
-      cmocka_unit_test(full_pool_reserves_nothing),  cmocka_unit_test(collisions_serve_nobody_elses_pages),
-      cmocka_unit_test(oldest_unused_goes_first),    cmocka_unit_test(hits_need_the_window_too),
-      cmocka_unit_test(states_go_back_to_snapshots), cmocka_unit_test(random_moves_keep_the_accounts),
+      cmocka_unit_test(chunks_give_the_same_rows),
+      cmocka_unit_test(dropped_rows_leave_no_trace),
+      cmocka_unit_test(forks_copy_on_write),
+      cmocka_unit_test(failed_copy_changes_nothing),
+      cmocka_unit_test(full_pool_reserves_nothing),
+      cmocka_unit_test(collisions_serve_nobody_elses_pages),
+      cmocka_unit_test(oldest_unused_goes_first),
+      cmocka_unit_test(hits_need_the_window_too),
+      cmocka_unit_test(states_go_back_to_snapshots),
+      cmocka_unit_test(random_moves_keep_the_accounts),
+      cmocka_unit_test(long_sequences_leave_snapshots),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

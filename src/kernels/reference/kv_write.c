@@ -27,10 +27,10 @@ static float scale_of(const head_vector *v, float *inverse) {
   return most / 127.0f;
 }
 
-/* Elements at .. at + count - 1 of a page; *scale is written for int8 alone. */
+/* Elements at .. at + count - 1 of a page, and the scale of int8 ones; NULL for others. */
 static void put(const tn_tensor *state, void *page, uint64_t at, float *scale, const head_vector *v) {
   float inverse = 1.0f;
-  if (state->dtype == TN_I8) *scale = scale_of(v, &inverse);
+  if (scale) *scale = scale_of(v, &inverse);
   for (uint32_t i = 0; i < v->count; i++)
     tn_page_set(state->dtype, page, at + i, inverse == 0.0f ? 0.0f : value_of(v, i) * inverse);
 }
@@ -42,6 +42,7 @@ static void write_row(void *argument, uint32_t t, uint32_t worker) {
   const tn_tensor *state = &call->inputs[2], *table = tn_input(call, 3);
   const tn_batch *batch = call->batch;
   const tn_sequence *sequence = &batch->sequences[batch->rows[t].sequence];
+  int scaled = state->dtype == TN_I8;
   uint32_t within;
   void *page = tn_page_of(state, batch, sequence, a->group, tn_slot_of_row(batch, t), &within);
   const float *turn = table && a->rotary ? tn_floats(table, t) : NULL;
@@ -49,8 +50,9 @@ static void write_row(void *argument, uint32_t t, uint32_t worker) {
     const head_vector key = {tn_floats(&call->inputs[0], t) + head * a->key_dim, turn, a->key_dim, a->rotary / 2,
                              a->pairing};
     const head_vector value = {.x = tn_floats(&call->inputs[1], t) + head * a->value_dim, .count = a->value_dim};
-    put(state, page, tn_key_index(state, head, within), tn_key_scale(state, page, head, within), &key);
-    put(state, page, tn_value_index(state, head, within), tn_value_scale(state, page, head, within), &value);
+    put(state, page, tn_key_index(state, head, within), scaled ? tn_key_scale(state, page, head, within) : NULL, &key);
+    put(state, page, tn_value_index(state, head, within), scaled ? tn_value_scale(state, page, head, within) : NULL,
+        &value);
   }
 }
 

@@ -65,7 +65,7 @@ class Server:
         return float(re.search(r"^tenon_%s (\S+)$" % re.escape(name), text, re.M).group(1))
 
 
-def until(what, seconds=60):
+def until(what, seconds=150):
     """Whether `what` comes true within the time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -81,7 +81,7 @@ class Connection:
         self.socket = socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET)
         if receive_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        self.socket.settimeout(30)
+        self.socket.settimeout(150)
         try:
             self.socket.connect(port if is_unix else ("127.0.0.1", port))
             if tls:

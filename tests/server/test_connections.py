@@ -76,7 +76,7 @@ class Connections(unittest.TestCase):
                         connection.socket.shutdown(socket.SHUT_WR)
                         answer = connection.file.read()
                         self.assertNotIn(answer[:12], (b"HTTP/1.1 200", b"HTTP/1.1 500"), data[:60])
-                    except (ConnectionError, socket.timeout):
+                    except OSError:
                         pass  # closed without a word is an answer, too
             self.assertEqual(server.ask("POST", TEXT, SHORT)[0], 200)
             deep = b'{"prompt":' + b"[" * 100000 + b"]" * 100000 + b"}"

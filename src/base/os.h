@@ -43,6 +43,7 @@ tn_status tn_file_writer_append(tn_file_writer *writer, const void *data, size_t
 tn_status tn_file_writer_commit(tn_file_writer *writer, tn_error *error);
 void tn_file_writer_discard(tn_file_writer *writer); /* NULL is fine */
 
+void tn_file_remove(const char *path); /* if it is there and may be removed */
 bool tn_path_is_directory(const char *path);
 bool tn_path_exists(const char *path);
 /* The path from the root on, links followed; free() it. NULL where there is no such file or memory is out. */

@@ -229,6 +229,10 @@ tn_status tn_file_write(const char *path, const void *data, size_t size, tn_erro
   return write_and_rename(path, data, size, error);
 }
 
+void tn_file_remove(const char *path) {
+  unlink(path);
+}
+
 bool tn_path_is_directory(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISDIR(info.st_mode);

@@ -28,6 +28,18 @@ static void wrong_shape(tn_build *build, const tn_file_tensor *tensor, const cha
                 build->file->path, tensor->name, found, wanted);
 }
 
+void tn_build_note(tn_build *build, const char *name) {
+  tn_name_list *list = build->seen;
+  if (!list) return;
+  for (size_t i = list->count; i-- > 0;)
+    if (!strcmp(list->names[i], name)) return;
+  char(*slot)[TN_MAX_NAME] = TN_PUSH(list->names, list->count, list->capacity);
+  if (slot)
+    snprintf(*slot, TN_MAX_NAME, "%s", name);
+  else
+    list->failed = true;
+}
+
 /* The tensor called `name` in GGUF, marked as used; NULL with the graph failed. */
 static const tn_file_tensor *find_tensor(tn_build *build, const char *name, uint32_t *form) {
   const tn_file_tensor *tensor = NULL;
@@ -36,6 +48,7 @@ static const tn_file_tensor *find_tensor(tn_build *build, const char *name, uint
   tn_name_find(build->file, build->family, name, 0, &file_name);
   *form = file_name.form;
   tn_container_get_tensor(build->file, build->use, file_name.text, &tensor, &build->graph->error);
+  tn_build_note(build, name);
   return tensor && tn_build_is_weight(build, tensor) ? tensor : NULL;
 }
 

@@ -15,7 +15,16 @@ typedef struct tn_build {
   uint32_t context;          /* positions the graph is for */
   tn_ref rope, rope_sliding; /* tables of full and of sliding layers, made by tn_build_decoder */
   tn_ref shared;             /* what a family computes once for all layers, if it does */
+  struct tn_name_list *seen; /* gets the GGUF name of every tensor that is bound; NULL: nobody asks */
 } tn_build;
+
+/* Names in the order they were first asked for. */
+typedef struct tn_name_list {
+  char (*names)[TN_MAX_NAME];
+  size_t count, capacity;
+  bool failed; /* memory was out */
+} tn_name_list;
+void tn_build_note(tn_build *build, const char *name);
 
 /* A number of config.json that a family's implementation has when the file doesn't. */
 typedef struct tn_default {
@@ -38,6 +47,8 @@ typedef struct tn_family {
   void (*configure)(tn_hyper_reader *reader, tn_hyper *hyper);
   /* Builds the whole graph, tn_graph_set_logits included; errors stick to the graph. */
   void (*build)(tn_build *build);
+  bool exports; /* a folder of it can be written as GGUF: names.h says all that its tensors differ by, and GGUF has a
+                   key for each of its hyper-parameters */
 } tn_family;
 
 /* The family of a GGUF architecture or of a model_type of config.json, or NULL. */

@@ -130,6 +130,7 @@ static bool read_row(const stored_source *stored, uint64_t within, float *values
     read = tn_dtype_row_bytes((tn_dtype)s->dtype, s->col_begin, &skip) &&
            tn_decode_row((tn_dtype)s->dtype, data + row * stored->row_bytes + skip, values, count);
   }
+  for (uint64_t k = 0; k < count && read && s->add != 0; k++) values[k] += s->add;
   if (read && stored->scales && s->transposed)
     for (uint64_t k = 0; k < count; k++)
       values[k] *= tn_scale_of(stored->scales, stored->first_row + s->col_begin + k, row);

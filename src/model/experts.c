@@ -24,6 +24,7 @@ static const tn_file_tensor *find_tensor(tn_build *build, const char *gguf, uint
   tn_name_find(build->file, build->family, gguf, expert, &name);
   *form = name.form;
   tn_container_get_tensor(build->file, build->use, name.text, &tensor, &build->graph->error);
+  if (!expert) tn_build_note(build, gguf);
   return tensor && tn_build_is_weight(build, tensor) ? tensor : NULL;
 }
 

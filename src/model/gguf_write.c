@@ -14,10 +14,43 @@ static void put_text(tn_buf *out, tn_text text) {
   tn_buf_append(out, text.data, text.bytes);
 }
 
-static void put_u32_key(tn_buf *out, const char *name, uint32_t value) {
-  put_text(out, tn_text_of(name));
-  put_u32(out, TN_GGUF_U32);
-  put_u32(out, value);
+static void begin_key(tn_gguf_keys *keys, const char *name, tn_gguf_type type) {
+  put_text(&keys->bytes, tn_text_of(name));
+  put_u32(&keys->bytes, type);
+  keys->count++;
+}
+
+void tn_gguf_put_u32(tn_gguf_keys *keys, const char *name, uint32_t value) {
+  begin_key(keys, name, TN_GGUF_U32);
+  put_u32(&keys->bytes, value);
+}
+
+void tn_gguf_put_f32(tn_gguf_keys *keys, const char *name, float value) {
+  begin_key(keys, name, TN_GGUF_F32);
+  tn_buf_append(&keys->bytes, &value, sizeof value);
+}
+
+void tn_gguf_put_bool(tn_gguf_keys *keys, const char *name, bool value) {
+  begin_key(keys, name, TN_GGUF_BOOL);
+  tn_buf_putc(&keys->bytes, (char)value);
+}
+
+void tn_gguf_put_text(tn_gguf_keys *keys, const char *name, tn_text value) {
+  begin_key(keys, name, TN_GGUF_STRING);
+  put_text(&keys->bytes, value);
+}
+
+void tn_gguf_put_array(tn_gguf_keys *keys, const char *name, tn_gguf_type type, uint64_t count, const void *data,
+                       size_t bytes) {
+  begin_key(keys, name, TN_GGUF_ARRAY);
+  put_u32(&keys->bytes, type);
+  put_u64(&keys->bytes, count);
+  tn_buf_append(&keys->bytes, data, bytes);
+}
+
+void tn_gguf_put_texts(tn_gguf_keys *keys, const char *name, const tn_text *texts, size_t count) {
+  tn_gguf_put_array(keys, name, TN_GGUF_STRING, count, NULL, 0);
+  for (size_t i = 0; i < count; i++) put_text(&keys->bytes, texts[i]);
 }
 
 /* Integers are stored in their own width, the lowest bytes first. */
@@ -70,29 +103,19 @@ static bool is_replaced(const char *name) {
          !strcmp(name, "tenon.format");
 }
 
-static void put_keys(const tn_gguf *gguf, tn_dtype main_type, bool has_own_format, tn_buf *out) {
-  for (size_t i = 0; i < gguf->key_count; i++)
-    if (!is_replaced(gguf->keys[i].name)) put_key(out, gguf->keys + i);
-  put_u32_key(out, "general.file_type", file_type_of(main_type));
-  put_u32_key(out, "general.quantization_version", 2);
-  if (!has_own_format) return;
-  put_text(out, TN_TEXT("tenon.format"));
-  put_u32(out, TN_GGUF_STRING);
-  put_text(out, TN_TEXT("mxfp6"));
-}
-
-tn_status tn_gguf_write_head(const tn_gguf *gguf, tn_dtype main_type, tn_gguf_tensor_plan *tensors, size_t count,
-                             tn_buf *out, tn_error *error) {
-  size_t kept = 0;
+tn_status tn_gguf_write_keys(tn_gguf_keys *keys, uint32_t alignment, tn_dtype main_type, tn_gguf_tensor_plan *tensors,
+                             size_t count, tn_buf *out, tn_error *error) {
   uint64_t offset = 0;
   bool has_own_format = false;
-  for (size_t i = 0; i < gguf->key_count; i++) kept += !is_replaced(gguf->keys[i].name);
   for (size_t i = 0; i < count; i++) has_own_format = has_own_format || tensors[i].dtype == TN_MXFP6;
+  tn_gguf_put_u32(keys, "general.file_type", file_type_of(main_type));
+  tn_gguf_put_u32(keys, "general.quantization_version", 2);
+  if (has_own_format) tn_gguf_put_text(keys, "tenon.format", TN_TEXT("mxfp6"));
   tn_buf_append(out, "GGUF", 4);
   put_u32(out, 3);
   put_u64(out, count);
-  put_u64(out, kept + 2 + has_own_format);
-  put_keys(gguf, main_type, has_own_format, out);
+  put_u64(out, keys->count);
+  tn_buf_append(out, keys->bytes.data, keys->bytes.size);
   for (size_t i = 0; i < count; i++) {
     uint32_t number;
     if (!tn_gguf_number_of(tensors[i].dtype, &number))
@@ -104,8 +127,23 @@ tn_status tn_gguf_write_head(const tn_gguf *gguf, tn_dtype main_type, tn_gguf_te
     for (uint32_t d = 0; d < tensors[i].from->rank; d++) put_u64(out, (uint64_t)tensors[i].from->dims[d]);
     put_u32(out, number);
     put_u64(out, offset);
-    offset += tn_round_up(tensors[i].bytes, gguf->alignment);
+    offset += tn_round_up(tensors[i].bytes, alignment);
   }
-  while (out->size % gguf->alignment && !out->failed) tn_buf_putc(out, 0);
-  return out->failed ? tn_fail(error, TN_E_MEMORY, "out of memory for the head of the file") : TN_OK;
+  while (out->size % alignment && !out->failed) tn_buf_putc(out, 0);
+  return out->failed || keys->bytes.failed ? tn_fail(error, TN_E_MEMORY, "out of memory for the head of the file")
+                                           : TN_OK;
+}
+
+tn_status tn_gguf_write_head(const tn_gguf *gguf, tn_dtype main_type, tn_gguf_tensor_plan *tensors, size_t count,
+                             tn_buf *out, tn_error *error) {
+  tn_gguf_keys keys = {0};
+  tn_buf_init(&keys.bytes);
+  for (size_t i = 0; i < gguf->key_count; i++) {
+    if (is_replaced(gguf->keys[i].name)) continue;
+    put_key(&keys.bytes, gguf->keys + i);
+    keys.count++;
+  }
+  tn_status status = tn_gguf_write_keys(&keys, gguf->alignment, main_type, tensors, count, out, error);
+  tn_buf_finish(&keys.bytes);
+  return status;
 }

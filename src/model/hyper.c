@@ -21,6 +21,23 @@ static tn_error *error_of(const tn_hyper_reader *reader) {
   return reader->status == TN_OK ? reader->error : NULL;
 }
 
+/* Notes what a folder says, for GGUF's name. */
+static void record(tn_hyper_reader *reader, const char *gguf, int kind, const double *values, uint32_t count) {
+  tn_hyper_record *all = reader->record;
+  if (!all || !gguf || reader->status != TN_OK) return;
+  size_t stored = count ? count : 1;
+  tn_hyper_note *note = TN_PUSH(all->notes, all->count, all->capacity);
+  double *copy = note ? tn_arena_array(reader->arena, stored, sizeof *copy) : NULL;
+  all->failed = all->failed || !copy;
+  if (!copy) return;
+  memcpy(copy, values, stored * sizeof *copy);
+  *note = (tn_hyper_note){.gguf = gguf, .kind = kind, .values = copy, .count = count};
+}
+
+static void record_one(tn_hyper_reader *reader, const char *gguf, int kind, double value) {
+  record(reader, gguf, kind, &value, 0);
+}
+
 /* What this family's config.json calls `name`. */
 static const char *own_name(const tn_hyper_reader *reader, const char *name) {
   const char *const(*alias)[2] = reader->family->aliases;
@@ -82,16 +99,22 @@ void tn_hyper_ignore(tn_hyper_reader *reader, const char *gguf, const char *conf
   if (found) reader->use->gguf.keys[found - reader->file->gguf->keys] = 1;
 }
 
+static uint32_t config_u32(tn_hyper_reader *reader, const char *gguf, const char *config, uint32_t otherwise) {
+  const tn_config_value *value = config_value(reader, config);
+  const tn_default *known = value ? NULL : default_of(reader, config);
+  if (known) return (uint32_t)known->number;
+  if (!is_kind(reader, value, TN_JSON_NUMBER)) return otherwise;
+  bool fits = value->number >= 0 && value->number <= UINT32_MAX && value->number == (double)(uint32_t)value->number;
+  tn_hyper_demand(reader, fits, gguf, config, value->number, "a whole number");
+  return fits ? (uint32_t)value->number : otherwise;
+}
+
 uint32_t tn_hyper_u32_or(tn_hyper_reader *reader, const char *gguf, const char *config, uint32_t otherwise) {
   char key[MAX_KEY];
   if (tn_hyper_is_folder(reader)) {
-    const tn_config_value *value = config_value(reader, config);
-    const tn_default *known = value ? NULL : default_of(reader, config);
-    if (known) return (uint32_t)known->number;
-    if (!is_kind(reader, value, TN_JSON_NUMBER)) return otherwise;
-    bool fits = value->number >= 0 && value->number <= UINT32_MAX && value->number == (double)(uint32_t)value->number;
-    tn_hyper_demand(reader, fits, gguf, config, value->number, "a whole number");
-    return fits ? (uint32_t)value->number : otherwise;
+    uint32_t value = config_u32(reader, gguf, config, otherwise);
+    record_one(reader, gguf, TN_NOTE_WHOLE, value);
+    return value;
   }
   if (gguf)
     note(reader, tn_gguf_opt_u32(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &otherwise,
@@ -104,8 +127,12 @@ float tn_hyper_f32_or(tn_hyper_reader *reader, const char *gguf, const char *con
   if (tn_hyper_is_folder(reader)) {
     const tn_config_value *value = config_value(reader, config);
     const tn_default *known = value ? NULL : default_of(reader, config);
-    if (known) return (float)known->number;
-    return is_kind(reader, value, TN_JSON_NUMBER) ? (float)value->number : otherwise;
+    if (known)
+      otherwise = (float)known->number;
+    else if (is_kind(reader, value, TN_JSON_NUMBER))
+      otherwise = (float)value->number;
+    record_one(reader, gguf, TN_NOTE_FLOAT, (double)otherwise);
+    return otherwise;
   }
   if (gguf)
     note(reader, tn_gguf_opt_f32(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &otherwise,
@@ -141,7 +168,9 @@ bool tn_hyper_bool_or(tn_hyper_reader *reader, const char *gguf, const char *con
   char key[MAX_KEY];
   if (tn_hyper_is_folder(reader)) {
     const tn_config_value *value = config_value(reader, config);
-    return is_kind(reader, value, TN_JSON_BOOLEAN) ? value->boolean : otherwise;
+    if (is_kind(reader, value, TN_JSON_BOOLEAN)) otherwise = value->boolean;
+    record_one(reader, gguf, TN_NOTE_BOOL, otherwise);
+    return otherwise;
   }
   if (gguf)
     note(reader, tn_gguf_opt_bool(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &otherwise,
@@ -181,7 +210,11 @@ static uint32_t config_list(tn_hyper_reader *reader, const char *config, double 
 
 uint32_t tn_hyper_list(tn_hyper_reader *reader, const char *gguf, const char *config, double *out, uint32_t capacity) {
   char key[MAX_KEY];
-  if (tn_hyper_is_folder(reader)) return config_list(reader, config, out, capacity);
+  if (tn_hyper_is_folder(reader)) {
+    uint32_t count = config_list(reader, config, out, capacity);
+    if (count) record(reader, gguf, TN_NOTE_WHOLE, out, count == 1 ? 0 : count);
+    return count;
+  }
   const tn_gguf_key *found = gguf ? tn_gguf_find(reader->file->gguf, key_of(reader, gguf, key)) : NULL;
   if (!found) return 0;
   if (found->type != TN_GGUF_ARRAY) {

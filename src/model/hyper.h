@@ -81,6 +81,21 @@ typedef struct tn_hyper {
   const void *own; /* what the family alone knows */
 } tn_hyper;
 
+/* A value of config.json under the name that GGUF has for it, for whoever writes a folder as GGUF. */
+typedef struct tn_hyper_note {
+  const char *gguf;
+  enum { TN_NOTE_WHOLE, TN_NOTE_FLOAT, TN_NOTE_BOOL } kind;
+  double *values; /* in the arena */
+  uint32_t count; /* of a list; 0: a single value */
+} tn_hyper_note;
+typedef struct tn_hyper_record {
+  tn_hyper_note *notes; /* the last one of a name counts */
+  size_t count, capacity;
+  bool has_kinds; /* GGUF has a key for the kinds of layers */
+  bool permuted;  /* GGUF holds q and k with their rows permuted (tn_hyper_permuted_pairing) */
+  bool failed;    /* memory was out */
+} tn_hyper_record;
+
 struct tn_family;
 typedef struct tn_hyper_reader {
   const tn_container *file;
@@ -90,6 +105,7 @@ typedef struct tn_hyper_reader {
   tn_arena *arena; /* lives as long as the model */
   tn_error *error;
   tn_status status;
+  tn_hyper_record *record; /* of a folder: gets what is read; NULL: nobody asks */
 } tn_hyper_reader;
 
 static inline bool tn_hyper_is_folder(const tn_hyper_reader *reader) {

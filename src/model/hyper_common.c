@@ -135,6 +135,7 @@ void tn_hyper_read_kinds(tn_hyper_reader *reader, tn_hyper *hyper, const char *g
                          uint32_t interval) {
   double values[TN_MAX_LAYERS];
   if (reader->status != TN_OK) return;
+  if (reader->record) reader->record->has_kinds = gguf != NULL;
   if (tn_hyper_is_folder(reader) && read_layer_types(reader, hyper)) return;
   uint32_t count = tn_hyper_list(reader, gguf, NULL, values, TN_MAX_LAYERS);
   if (count == 1 && hyper->layers != 1) interval = (uint32_t)values[0];
@@ -146,6 +147,7 @@ void tn_hyper_read_kinds(tn_hyper_reader *reader, tn_hyper *hyper, const char *g
 }
 
 tn_rope_pairing tn_hyper_permuted_pairing(const tn_hyper_reader *reader) {
+  if (reader->record) reader->record->permuted = true;
   return tn_hyper_is_folder(reader) ? TN_ROPE_HALF : TN_ROPE_ADJACENT;
 }
 

@@ -46,14 +46,14 @@ static tn_status find_family(tn_model *model, tn_text name, tn_error *error) {
 static tn_status configure(tn_model *model, tn_container_use *use, tn_text architecture, tn_error *error) {
   char name[64];
   snprintf(name, sizeof name, "%.*s", cut(architecture), architecture.data);
-  tn_hyper_reader reader = {&model->file, use, name, model->family, &model->arena, error, TN_OK};
+  tn_hyper_reader reader = {&model->file, use, name, model->family, &model->arena, error, TN_OK, NULL};
   model->family->configure(&reader, &model->hyper);
   tn_hyper_finish(&reader);
   return reader.status;
 }
 
-static tn_status build(const tn_model *model, tn_container_use *use, uint32_t context, uint32_t kv_dtype,
-                       tn_graph **out, tn_error *error) {
+static tn_status build(const tn_model *model, tn_container_use *use, tn_name_list *seen, uint32_t context,
+                       uint32_t kv_dtype, tn_graph **out, tn_error *error) {
   *out = NULL;
   tn_graph *graph = tn_graph_create();
   if (!graph) return tn_fail(error, TN_E_MEMORY, "%s: out of memory for the graph", model->file.path);
@@ -66,7 +66,8 @@ static tn_status build(const tn_model *model, tn_container_use *use, uint32_t co
                                .context = context,
                                .rope = TN_NO_VALUE,
                                .rope_sliding = TN_NO_VALUE,
-                               .shared = TN_NO_VALUE};
+                               .shared = TN_NO_VALUE,
+                               .seen = seen};
   model->family->build(&context_of_build);
   tn_status status = tn_graph_status(graph, error);
   if (status != TN_OK)
@@ -103,7 +104,7 @@ static bool is_known_unused(const tn_model *model, const char *name) {
 /* Builds the graph once to see that every tensor it binds is there in its shape, and that no tensor is left over. */
 static tn_status check_tensors(tn_model *model, tn_container_use *use, tn_error *error) {
   tn_graph *graph;
-  tn_status status = build(model, use, model->hyper.context, TN_F16, &graph, error);
+  tn_status status = build(model, use, NULL, model->hyper.context, TN_F16, &graph, error);
   if (status != TN_OK) return status;
   for (size_t i = 0; i < model->file.tensor_count && status == TN_OK; i++) {
     const tn_file_tensor *tensor = model->file.tensors + i;
@@ -191,7 +192,7 @@ const tn_model_text *tn_model_texts(const tn_model *model) {
 }
 
 tn_status tn_model_build(const tn_model *model, const tn_model_form *form, tn_graph **graph, tn_error *error) {
-  tn_status status = build(model, NULL, form->context, form->kv_dtype, graph, error);
+  tn_status status = build(model, NULL, NULL, form->context, form->kv_dtype, graph, error);
   if (status != TN_OK) return status;
   status = tn_convert_plan(*graph, &model->file, &model->scales, form->weights, form->exact, error);
   if (status == TN_OK) return TN_OK;
@@ -203,6 +204,27 @@ tn_status tn_model_build(const tn_model *model, const tn_model_form *form, tn_gr
 tn_status tn_model_convert(const tn_model *model, const tn_graph_value *weight, uint8_t **memory,
                            tn_weight_source *source, tn_error *error) {
   return tn_convert(weight, &model->file, &model->scales, memory, source, error);
+}
+
+tn_status tn_model_read_again(const tn_model *model, tn_hyper_record *record, tn_name_list *names, tn_arena *arena,
+                              tn_graph **graph, tn_error *error) {
+  tn_container_use use = {0};
+  tn_text architecture;
+  tn_hyper *hyper = tn_arena_alloc(arena, sizeof *hyper);
+  *graph = NULL;
+  tn_status status = hyper ? tn_container_use_init(&use, &model->file, error)
+                           : tn_fail(error, TN_E_MEMORY, "%s: out of memory", model->file.path);
+  if (status == TN_OK) status = read_architecture(model, &use, &architecture, error);
+  if (status == TN_OK) {
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", cut(architecture), architecture.data);
+    tn_hyper_reader reader = {&model->file, &use, name, model->family, arena, error, TN_OK, record};
+    model->family->configure(&reader, hyper);
+    status = reader.status;
+  }
+  if (status == TN_OK) status = build(model, NULL, names, model->hyper.context, TN_F16, graph, error);
+  tn_container_use_finish(&use, &model->file);
+  return status;
 }
 
 void tn_model_release(const tn_model *model, const void *data) {

@@ -68,7 +68,7 @@ static const entry entries[] = {
      "granite-docling ",
      {.patterns = {GPT2}}},
     {"jina-v1-en jina-v2-code roberta-bpe ", {.patterns = {GPT2}, .add_separator = true}},
-    {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ",
+    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ",
      {.patterns = {LLAMA3}, .ignore_merges = true, .add_bos = true}},
     {"dbrx smaug-bpe glm4 chatglm-bpe ", {.patterns = {LLAMA3}}},
     {"qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 megrez hunyuan solar-open grok-2 ", {.patterns = {QWEN2}}},
@@ -135,4 +135,9 @@ const tn_pre_rules *tn_pre_rules_named(tn_text name) {
       at += bytes + 1;
     }
   return NULL;
+}
+
+tn_text tn_pre_rules_name(size_t i) {
+  if (i >= TN_COUNT(entries)) return TN_TEXT("");
+  return (tn_text){entries[i].names, strcspn(entries[i].names, " ")};
 }

@@ -17,5 +17,7 @@ typedef struct tn_pre_rules {
 
 /* The rules of `name` ("" means "default"), or NULL if it is unknown. */
 const tn_pre_rules *tn_pre_rules_named(tn_text name);
+/* A name of the i-th set of rules; empty behind the last. */
+tn_text tn_pre_rules_name(size_t i);
 
 #endif

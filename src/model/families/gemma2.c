@@ -46,4 +46,5 @@ const tn_family tn_family_gemma2 = {.name = "gemma2",
                                     .names = names,
                                     .defaults = defaults,
                                     .configure = configure,
-                                    .build = build_graph};
+                                    .build = build_graph,
+                                    .exports = true};

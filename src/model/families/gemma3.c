@@ -53,4 +53,5 @@ const tn_family tn_family_gemma3 = {.name = "gemma3",
                                     .names = names,
                                     .defaults = defaults,
                                     .configure = configure,
-                                    .build = build_graph};
+                                    .build = build_graph,
+                                    .exports = true};

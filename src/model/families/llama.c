@@ -36,4 +36,5 @@ const tn_family tn_family_llama = {.name = "llama",
                                    .unused = unused,
                                    .defaults = defaults,
                                    .configure = configure,
-                                   .build = build_graph};
+                                   .build = build_graph,
+                                   .exports = true};

@@ -38,4 +38,5 @@ const tn_family tn_family_olmo2 = {.name = "olmo2",
                                    .names = names,
                                    .defaults = defaults,
                                    .configure = configure,
-                                   .build = build_graph};
+                                   .build = build_graph,
+                                   .exports = true};

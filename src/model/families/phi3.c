@@ -54,4 +54,5 @@ const tn_family tn_family_phi3 = {.name = "phi3",
                                   .unused = unused,
                                   .defaults = defaults,
                                   .configure = configure,
-                                  .build = build_graph};
+                                  .build = build_graph,
+                                  .exports = true};

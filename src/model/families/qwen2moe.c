@@ -33,4 +33,5 @@ const tn_family tn_family_qwen2moe = {.name = "qwen2moe",
                                       .architectures = architectures,
                                       .model_types = model_types,
                                       .configure = configure,
-                                      .build = build_graph};
+                                      .build = build_graph,
+                                      .exports = true};

@@ -20,4 +20,5 @@ const tn_family tn_family_qwen3 = {.name = "qwen3",
                                    .model_types = names,
                                    .defaults = defaults,
                                    .configure = configure,
-                                   .build = build_graph};
+                                   .build = build_graph,
+                                   .exports = true};

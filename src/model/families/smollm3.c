@@ -45,4 +45,5 @@ const tn_family tn_family_smollm3 = {.name = "smollm3",
                                      .model_types = names,
                                      .defaults = defaults,
                                      .configure = configure,
-                                     .build = build_graph};
+                                     .build = build_graph,
+                                     .exports = true};

@@ -1,0 +1,133 @@
+"""tenon quantize of a folder: the GGUF file computes what the folder does, tokenizes and renders what it does; what GGUF has
+no way to say is refused by name, and no file is left. Arguments: the tenon command, test data."""
+import array
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+TENON, DATA = sys.argv[1:3]
+GOLDEN = DATA + "/golden/"
+TOKENS = ",".join(map(str, range(3, 40)))
+# rows of q and k are in another order in GGUF for the first: sums go in another order
+PERMUTED = ["llama-rope3-tied", "llama-linear-sharded", "mixtral", "granite", "smollm3"]
+SAME = ["qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3moe-mixed", "olmo2", "olmo3", "gemma3"]
+REFUSED = {"mistral-window": "window", "qwen2-window": "window", "gemma2": "attention", "llama-yarn-bias": "rope_table",
+           "phi3-long": "longrope", "gptoss-mxfp4": "gpt-oss", "deepseek3": "deepseek"}
+
+
+def run(*arguments):
+    return subprocess.run([TENON, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def logits(folder, model, *options):
+    out = folder + "/out.f32"
+    done = run("logits", model, "--tokens", TOKENS, "--all", "--out", out, *options)
+    assert done.returncode == 0, (model, done.stderr)
+    values = array.array("f")
+    with open(out, "rb") as file:
+        values.frombytes(file.read())
+    return values
+
+
+def quantised(source, out, *options):
+    done = run("quantize", source, out, *options)
+    assert done.returncode == 0, (source, options, done.stderr)
+    return done.stdout
+
+
+def write_folder(folder, vocabulary):
+    """A llama of random weights beside a real tokenizer."""
+    width, heads, kv_heads, ffn = 64, 4, 2, 96
+    shutil.copytree(DATA + "/tokenizers/smollm2", folder)
+    config = {"model_type": "llama", "hidden_size": width, "intermediate_size": ffn, "num_hidden_layers": 1,
+              "num_attention_heads": heads, "num_key_value_heads": kv_heads, "max_position_embeddings": 512,
+              "rms_norm_eps": 1e-5, "vocab_size": vocabulary, "tie_word_embeddings": True, "rope_theta": 10000.0}
+    with open(folder + "/config.json", "w") as file:
+        json.dump(config, file)
+    with open(folder + "/chat_template.jinja", "w") as file:
+        file.write("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}")
+    generator, header, parts, at = random.Random(3), {}, [], 0
+    shapes = {"embed_tokens.weight": [vocabulary, width], "norm.weight": [width], "layers.0.input_layernorm.weight": [width],
+              "layers.0.post_attention_layernorm.weight": [width], "layers.0.self_attn.q_proj.weight": [width, width],
+              "layers.0.self_attn.k_proj.weight": [width // 2, width], "layers.0.self_attn.v_proj.weight": [width // 2, width],
+              "layers.0.self_attn.o_proj.weight": [width, width], "layers.0.mlp.gate_proj.weight": [ffn, width],
+              "layers.0.mlp.up_proj.weight": [ffn, width], "layers.0.mlp.down_proj.weight": [width, ffn]}
+    numbers = [struct.pack("<f", generator.gauss(0, 0.2))[2:] for _ in range(4096)]
+    for name, shape in shapes.items():
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        data = b"".join(generator.choices(numbers, k=count))
+        header["model." + name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+        parts.append(data)
+    text = json.dumps(header).encode()
+    with open(folder + "/model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def answers(command, model, requests):
+    done = subprocess.run([TENON, command, model, "--jsonl"], input="".join(json.dumps(r) + "\n" for r in requests),
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+with tempfile.TemporaryDirectory() as folder:
+    out = folder + "/out.gguf"
+    for name in PERMUTED + SAME:
+        report = quantised(GOLDEN + name, out, "--type", "f32")
+        assert " f32 " in report and " all " in report, report
+        want, got = (logits(folder, model, "--activations", "float") for model in (GOLDEN + name, out))
+        stray = max(abs(a - b) for a, b in zip(got, want)) / (max(want) - min(want))
+        assert stray <= (1e-5 if name in PERMUTED else 0), (name, stray)
+
+    quantised(GOLDEN + "qwen3", out, "--type", "q8_0", "--tensor", "*ffn_down*=f16")
+    listed = {line.split()[0]: line.split()[1] for line in run("inspect", out).stdout.splitlines() if line.startswith("  blk.0")}
+    assert listed["blk.0.ffn_down.weight"] == "f16" and listed["blk.0.attn_q.weight"] == "q8_0", listed
+    assert listed["blk.0.attn_q_norm.weight"] == "f32", listed
+    quantised(GOLDEN + "qwen3", out, "--type", "mxfp6")
+    assert logits(folder, out) == logits(folder, GOLDEN + "qwen3", "--weights", "mxfp6")
+    with open(out, "rb") as file:
+        head = file.read(20000)
+    assert b"tenon.format" in head and struct.pack("<I", 0x544E0000)[2:] in head, "MXFP6 must be marked"
+    os.remove(out)
+
+    for name, reason in REFUSED.items():
+        done = run("quantize", GOLDEN + name, out, "--type", "f32")
+        assert done.returncode == 1 and reason in done.stderr and not os.path.exists(out), (name, done.stderr)
+
+    source = folder + "/smollm2"
+    write_folder(source, 49152)
+    quantised(source, out, "--type", "bf16")
+    with open(DATA + "/tokenizers/smollm2/vectors.jsonl", encoding="utf-8") as file:
+        texts = [json.loads(line).get("text", "") for _, line in zip(range(400), file)]
+    with open(out, "rb") as file:
+        assert b"tokenizer.ggml.pre\x08\0\0\0\x06\0\0\0\0\0\0\0smollm" in file.read(4 << 20), "its pre-tokenizer's name"
+    requests = [{"text": text, "special": special} for text in texts for special in (False, True)]
+    assert answers("tokenize", out, requests) == answers("tokenize", source, requests)
+    context = folder + "/context.json"
+    with open(context, "w") as file:
+        json.dump({"messages": [{"role": "user", "content": "Hi"}]}, file)
+    rendered = [run("render", model, "--context", context) for model in (out, source)]
+    assert rendered[0].returncode == 0 and rendered[0].stdout == rendered[1].stdout, rendered[0].stderr
+    quantised(source, out, "--type", "q8_0", "--no-tokenizer")
+    assert run("tokenize", out, "-p", "Hi").returncode == 1
+    assert run("quantize", out, folder + "/again.gguf", "--type", "q8_0", "--no-tokenizer").returncode == 1
+
+    # a tokenizer that GGUF has no name for
+    path = source + "/tokenizer.json"
+    with open(path, encoding="utf-8") as file:
+        tokenizer = json.load(file)
+    tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "[aeiou]"}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(tokenizer, file)
+    os.remove(out)
+    done = run("quantize", source, out, "--type", "bf16")
+    assert done.returncode == 1 and "pre-tokenizer" in done.stderr and not os.path.exists(out), done.stderr
+print("ok")

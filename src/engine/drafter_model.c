@@ -146,21 +146,28 @@ static tn_status add(model_drafter *of, tn_draft **work, uint32_t count, uint32_
   return status == TN_E_MEMORY || status == TN_E_LIMIT ? TN_OK : status;
 }
 
-/* Executes what the drafter has not seen yet, at most one step of it; who is complete gets a first draft. */
+/* Puts what the drafter has not seen of a sequence into the step, as far as there is room; its end with logits. */
+static tn_status add_missing(model_drafter *of, tn_draft **work, uint32_t count, uint32_t i, tn_error *error) {
+  const tn_ledger *ledger = of->ledgers + work[i]->sequence;
+  uint32_t missing = work[i]->behind, left = tn_step_rows_left(&of->step), rows = missing < left ? missing : left;
+  uint32_t next = tn_ledger_next_snapshot(ledger, ledger->length) - ledger->length;
+  if (rows > next) rows = next;
+  bool is_whole = rows == missing && tn_step_logits_left(&of->step);
+  if (rows == missing && !is_whole) rows--;
+  return rows ? add(of, work, count, i, rows, is_whole ? rows - 1 : rows, error) : TN_OK;
+}
+
+/* Executes what the drafter has not seen yet, at most one step of it, those with little to go first; who is complete
+ * gets a first draft. */
 static tn_status catch_up(model_drafter *of, tn_draft **work, uint32_t count, tn_error *error) {
   tn_status status = TN_OK;
   begin(of, count);
-  for (uint32_t i = 0; i < count && status == TN_OK; i++) {
-    if (!follow(of, work[i])) continue;
-    const tn_ledger *ledger = of->ledgers + work[i]->sequence;
-    uint32_t missing = work[i]->token_count - ledger->length, left = tn_step_rows_left(&of->step);
-    work[i]->behind = missing;
-    uint32_t rows = missing < left ? missing : left, next = tn_ledger_next_snapshot(ledger, ledger->length);
-    if (rows > next - ledger->length) rows = next - ledger->length;
-    bool is_whole = rows == missing && tn_step_logits_left(&of->step);
-    if (rows == missing && !is_whole) rows--;
-    if (rows) status = add(of, work, count, i, rows, is_whole ? rows - 1 : rows, error);
-  }
+  for (uint32_t i = 0; i < count; i++)
+    work[i]->behind = follow(of, work[i]) ? work[i]->token_count - of->ledgers[work[i]->sequence].length : 0;
+  for (uint32_t far = 0; far < 2; far++)
+    for (uint32_t i = 0; i < count && status == TN_OK; i++)
+      if (work[i]->behind && (work[i]->behind > TN_MAX_DRAFT + 1) == far)
+        status = add_missing(of, work, count, i, error);
   if (status == TN_OK) status = tn_step_run(&of->step, error);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t entry = of->entries[i];

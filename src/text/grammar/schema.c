@@ -299,7 +299,8 @@ static tn_status add_schema(tn_exprs *x, const char *text, size_t size, const tn
   if (!document)
     return tn_fail(error, TN_E_INVALID, "the schema is not JSON: %s (byte %d)", problem.text, problem.position);
   s.root = document;
-  tn_status status = compile_document(&s, root);
+  tn_status status = tn_schema_rewrite(document) ? compile_document(&s, root)
+                                                 : tn_fail(error, TN_E_MEMORY, "out of memory for a schema");
   if (status == TN_OK && is_all) status = tn_exprs_analyse(x, *root, name_of_rule, &s, error);
   json_decref(document);
   schema_finish(&s);

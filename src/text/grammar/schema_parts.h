@@ -129,6 +129,11 @@ bool tn_schema_may_carry(tn_schema *s, const tn_schema_set *set, const char *nam
 /* True when no text is valid under both sets (both expanded), as far as can be shown. */
 bool tn_schema_disjoint(tn_schema *s, const tn_schema_set *a, const tn_schema_set *b, unsigned depth);
 
+/* ---- schema_rewrite.c ---- */
+
+/* Puts keywords of the schema and those within it that others can say into those others. False when memory is out. */
+bool tn_schema_rewrite(json_t *schema);
+
 /* ---- formats.c ---- */
 
 /* The expression that the string format stands for (an ECMA pattern), or NULL when it isn't known. */

@@ -125,7 +125,7 @@ static bool is_known(const char *keyword) {
       /* these say nothing about what is valid */
       "$schema", "$id", "$comment", "$anchor", "$vocabulary", "title", "description", "default", "examples", "example",
       "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "discriminator",
-      "externalDocs", "xml", "strict"};
+      "externalDocs", "xml", "strict", "propertyOrdering"};
   for (size_t i = 0; i < TN_COUNT(known); i++)
     if (!strcmp(keyword, known[i])) return true;
   return !strncmp(keyword, "x-", 2);

@@ -118,6 +118,10 @@ static tn_status read_array(tn_bench_prompts *prompts, const char *data, size_t 
   return tn_json_end(&json);
 }
 
+static bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static tn_status read_lines(tn_bench_prompts *prompts, const char *data, size_t bytes, found_entry *found,
                             tn_error *error) {
   const char *end = data + bytes;
@@ -126,7 +130,7 @@ static tn_status read_lines(tn_bench_prompts *prompts, const char *data, size_t 
     const char *line_end = memchr(data, '\n', (size_t)(end - data));
     if (!line_end) line_end = end;
     const char *text = data;
-    while (text < line_end && memchr(" \t\r", *text, 3)) text++;
+    while (text < line_end && is_blank(*text)) text++;
     if (text < line_end) {
       tn_json json;
       tn_json_init(&json, data, (size_t)(line_end - data), error);
@@ -156,7 +160,7 @@ tn_status tn_bench_prompts_read(tn_bench_prompts *prompts, const char *file, tn_
   if (status != TN_OK) return status;
   const char *data = (const char *)map.data;
   size_t blanks = 0;
-  while (blanks < map.size && memchr(" \t\r\n", data[blanks], 4)) blanks++;
+  while (blanks < map.size && is_blank(data[blanks])) blanks++;
   tn_buf_init(&found.ask);
   tn_buf_init(&found.answer);
   prompts->entries = tn_calloc(TN_BENCH_ENTRIES, sizeof *prompts->entries);

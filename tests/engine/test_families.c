@@ -46,7 +46,7 @@ static tn_engine *start(const tn_model *model, const tn_engine_options *options)
 }
 
 static tn_request *submit(tn_engine *engine, const lengths *l, uint32_t number) {
-  int32_t prompt[64];
+  int32_t prompt[104];
   for (uint32_t i = 0; i < TN_COUNT(prompt); i++) prompt[i] = (int32_t)((i * 31u + number * 17u) % l->vocabulary);
   tn_request_options options = TN_REQUEST_OPTIONS;
   options.tokens = prompt;
@@ -155,8 +155,39 @@ static void so_for_every_family(void **state) {
   }
 }
 
+/* All layers see 12 positions: three pages are enough for a sequence of four, which gives them back as it goes. */
+static void pages_behind_a_window_are_used_again(void **state) {
+  (void)state;
+  const lengths l = {100, 0, ANSWER, 300, 128};
+  tn_model *model;
+  tn_error error;
+  tn_engine_info info = TN_ENGINE_INFO;
+  tn_engine_options options = TN_ENGINE_OPTIONS;
+  if (tn_model_open(TEST_DATA "/golden/mistral-window", &model, &error) != TN_OK) fail_msg("%s", error.message);
+  options.context = l.context;
+  options.max_sequences = 1;
+  options.no_prefix_cache = 1;
+  tn_engine *engine = start(model, &options);
+  answer roomy = pull(submit(engine, &l, 1), &l);
+  tn_engine_describe(engine, &info);
+  tn_engine_destroy(engine);
+  assert_int_equal(info.pages, 4);
+  options.chunk = 1;
+  options.kv_bytes = info.kv_bytes / info.pages * 3;
+  engine = start(model, &options);
+  answer tight = pull(submit(engine, &l, 1), &l);
+  tn_engine_describe(engine, &info);
+  assert_int_equal(info.pages, 3);
+  assert_int_equal(info.context, l.context);
+  assert_int_equal(info.preemptions, 0);
+  assert_memory_equal(&tight, &roomy, sizeof tight);
+  tn_engine_destroy(engine);
+  tn_model_close(model);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(neighbours_steps_and_turns_change_nothing),
-                                     cmocka_unit_test(so_for_every_family)};
+                                     cmocka_unit_test(so_for_every_family),
+                                     cmocka_unit_test(pages_behind_a_window_are_used_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,9 @@ typedef struct tn_model_info {
   uint64_t file_bytes;
   char family[32];
   char name[128];
+  /* how its makers advise to sample (generation_config.json; GGUF: general.sampling.*); below 0: they say nothing */
+  float temperature, top_p, min_p, repeat_penalty;
+  int32_t top_k; /* 0: all tokens */
 } tn_model_info;
 #define TN_MODEL_INFO \
   { .size = sizeof(tn_model_info) }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "model/sampling.h"
 
 struct tn_model {
   tn_container file;
@@ -14,6 +15,7 @@ struct tn_model {
   uint64_t parameters;
   tn_scales scales; /* of 8-bit floats */
   tn_model_text text;
+  tn_sampling_advice advice;
 };
 
 static int cut(tn_text text) {
@@ -155,6 +157,7 @@ tn_status tn_model_open(const char *path, tn_model **out, tn_error *error) {
   if (status == TN_OK) status = check_tensors(model, &use, error);
   if (status == TN_OK) status = tn_model_text_open(&model->text, &model->file, &use, error);
   if (status == TN_OK) status = check_vocabulary(model, error);
+  if (status == TN_OK) status = tn_sampling_read(&model->advice, &model->file, error);
   tn_container_use_finish(&use, &model->file);
   if (status != TN_OK)
     tn_model_close(model);
@@ -242,6 +245,11 @@ void tn_model_describe(const tn_model *model, tn_model_info *info) {
                         .has_tokenizer = model->text.tokenizer != NULL,
                         .has_chat_template = model->text.chat != NULL,
                         .parameters = model->parameters,
+                        .temperature = model->advice.temperature,
+                        .top_p = model->advice.top_p,
+                        .min_p = model->advice.min_p,
+                        .repeat_penalty = model->advice.repeat_penalty,
+                        .top_k = model->advice.top_k,
                         .file_bytes = model->file.gguf ? model->file.gguf->size : model->file.tensor_bytes};
   tn_text name = TN_TEXT("");
   snprintf(full.family, sizeof full.family, "%s", model->family->name);

@@ -75,8 +75,10 @@ static void repeat(const tn_generation *generation, json_t *response, const char
 static void repeat_request(const tn_generation *generation, json_t *response) {
   repeat(generation, response, "instructions", json_null());
   repeat(generation, response, "max_output_tokens", json_null());
-  repeat(generation, response, "temperature", json_real(1));
-  repeat(generation, response, "top_p", json_real(1));
+  tn_model_info advice = TN_MODEL_INFO;
+  tn_model_describe(generation->exchange->server->model, &advice);
+  repeat(generation, response, "temperature", json_real(advice.temperature >= 0 ? (double)advice.temperature : 1));
+  repeat(generation, response, "top_p", json_real(advice.top_p >= 0 ? (double)advice.top_p : 1));
   repeat(generation, response, "top_logprobs", json_integer(0));
   repeat(generation, response, "tools", json_array());
   repeat(generation, response, "tool_choice", json_string("auto"));

@@ -219,22 +219,29 @@ static bool read_stages(tn_reading *reading, const json_t *body) {
   return read_breakers(reading, body);
 }
 
+/* A field of the request, or what the model's makers advise, or what clients of OpenAI's API expect. */
+static float advised(const json_t *body, const char *name, float advice, double otherwise) {
+  return (float)tn_field_number(body, name, advice >= 0 ? (double)advice : otherwise);
+}
+
 static bool read_options(tn_reading *reading, tn_generation *generation, const json_t *body) {
   tn_request_options *options = &reading->options;
   json_int_t most = tn_field_integer(body, "max_completion_tokens", tn_field_integer(body, "max_tokens", 0));
-  json_int_t top_k = tn_field_integer(body, "top_k", 0);
+  tn_model_info advice = TN_MODEL_INFO;
+  tn_model_describe(generation->exchange->server->model, &advice);
+  json_int_t top_k = tn_field_integer(body, "top_k", advice.top_k);
   if (!generation->surface->is_chat && !tn_field(body, "max_tokens")) most = DEFAULT_TEXT_TOKENS;
   options->max_tokens = (uint32_t)most;
   options->no_answer = tn_field(body, "max_tokens") != NULL && most == 0;
   options->min_tokens = (uint32_t)tn_field_integer(body, "min_tokens", 0);
   options->ignore_eos = tn_field_boolean(body, "ignore_eos", false);
-  options->temperature = (float)tn_field_number(body, "temperature", 1);
-  options->top_p = (float)tn_field_number(body, "top_p", 1);
+  options->temperature = advised(body, "temperature", advice.temperature, 1);
+  options->top_p = advised(body, "top_p", advice.top_p, 1);
   options->top_k = top_k > 0 ? (uint32_t)top_k : 0;
-  options->min_p = (float)tn_field_number(body, "min_p", 0);
+  options->min_p = advised(body, "min_p", advice.min_p, 0);
   options->presence_penalty = (float)tn_field_number(body, "presence_penalty", 0);
   options->frequency_penalty = (float)tn_field_number(body, "frequency_penalty", 0);
-  options->repeat_penalty = (float)tn_field_number(body, "repetition_penalty", 1);
+  options->repeat_penalty = advised(body, "repetition_penalty", advice.repeat_penalty, 1);
   options->seed = read_seed(body, generation->exchange);
   options->timeout_ns = (uint64_t)generation->exchange->server->options.timeout_seconds * 1000000000u;
   if (tn_field_boolean(body, "store", false))

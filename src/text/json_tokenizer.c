@@ -208,7 +208,7 @@ static tn_status read_config(tn_tokenizer *tokenizer, tn_text config, tn_error *
   return good ? TN_OK : tn_fail(error, TN_E_MEMORY, "out of memory for a tokenizer");
 }
 
-/* "eos_token_id" of generation_config.json: a number or a list. */
+/* "eos_token_id" of generation_config.json, or else of config.json: a number or a list. */
 static tn_status read_generation_config(tn_tokenizer *tokenizer, tn_text config, tn_error *error) {
   tn_json json;
   int64_t id;
@@ -315,6 +315,7 @@ tn_status tn_tokenizer_open_json(tn_tokenizer **out, const char *path, tn_error 
       json_path ? tn_file_map_open(&file, json_path, error) : tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
   if (status == TN_OK) status = map_beside(&config, json_path, "tokenizer_config.json", error);
   if (status == TN_OK) status = map_beside(&generation, json_path, "generation_config.json", error);
+  if (status == TN_OK && !generation.size) status = map_beside(&generation, json_path, "config.json", error);
   if (status != TN_OK) goto done;
   status = tn_tokenizer_from_json(out, map_text(&file), map_text(&config), &inner);
   if (status == TN_OK && generation.size) {

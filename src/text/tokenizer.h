@@ -79,7 +79,7 @@ tn_status tn_tokenizer_create(tn_tokenizer **out, const tn_vocab *vocab, tn_erro
 tn_status tn_tokenizer_from_json(tn_tokenizer **out, tn_text json, tn_text config, tn_error *error);
 
 /* The same from files: `path` is a tokenizer.json, or a folder that holds one; tokenizer_config.json and
- * generation_config.json (ids that end a generation) beside it are used if they are there. */
+ * generation_config.json (ids that end a generation; without it config.json) beside it are used if they are there. */
 tn_status tn_tokenizer_open_json(tn_tokenizer **out, const char *path, tn_error *error);
 
 void tn_tokenizer_destroy(tn_tokenizer *tokenizer);

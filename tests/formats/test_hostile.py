@@ -203,6 +203,13 @@ fresh()
 put("config.json", json.dumps(PLAIN["config"]).replace('"hidden_size": 45', '"hidden_size": 9, "hidden_size": 45').encode())
 taken("a key said twice: the last counts")
 
+# ---- generation_config.json
+for value, words in (({"temperature": "hot"}, ("temperature", "a number")), ({"top_p": 7}, ("top_p is 7", "0 .. 1")), ([], ("JSON",)),
+                     ({"top_k": -2}, ("top_k",)), ({"repetition_penalty": 0}, ("repetition_penalty",)), (b"{", ("JSON",))):
+    fresh()
+    put("generation_config.json", value)
+    refused(f"generation_config.json {value}", "generation_config.json", *words)
+
 # ---- the tokenizer beside it
 def tokenizer(count, added=()):
     fresh()

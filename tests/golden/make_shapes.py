@@ -179,6 +179,9 @@ MODELS = {
                          mscale=1.0, mscale_all_dim=0.7)), old_type, "BF16", 1),
 }
 
+# generation_config.json, where a model has one
+GENERATION = {"llama-one-kv": dict(temperature=0.6, top_k=20, top_p=0.9, repetition_penalty=1.25, eos_token_id=[2, 5])}
+
 
 def saved_tensors(model):
     """Names and shapes as save_pretrained writes them."""
@@ -208,6 +211,8 @@ def make(name, out):
     description = {"made_with": f"transformers {transformers.__version__}, torch {torch.__version__}, float32, eager",
                    "seed": name, "dtype": dtype, "files": files, "V": V, "input_ids": ids[0].tolist(), "config": written,
                    "tensors": saved_tensors(model)}
+    if name in GENERATION:
+        description["generation_config"] = GENERATION[name]
     with tempfile.TemporaryDirectory() as folder:
         shapes.write_folder(description, folder)
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",

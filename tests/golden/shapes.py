@@ -100,6 +100,9 @@ def write_folder(description, folder):
     os.makedirs(folder, exist_ok=True)
     with open(folder + "/config.json", "w", encoding="utf-8") as file:
         json.dump(description["config"], file)
+    if "generation_config" in description:
+        with open(folder + "/generation_config.json", "w", encoding="utf-8") as file:
+            json.dump(description["generation_config"], file)
     names, files = sorted(description["tensors"]), description.get("files", 1)
     if files == 1:
         write_safetensors(description, names, folder + "/model.safetensors")

@@ -73,7 +73,7 @@ struct tn_parts {
   tn_stop *stop; /* NULL: no stop strings */
   tn_buf decoded, shown;
   bool is_stopped;
-  int stopped_by; /* index of the stop string, once is_stopped */
+  int stopped_by;    /* index of the stop string, once is_stopped */
   bool wants_pieces; /* of calls */
   tn_part_sink sink;
   void *context;

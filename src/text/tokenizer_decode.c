@@ -34,7 +34,7 @@ void tn_decoder_init(tn_decoder *decoder, const tn_tokenizer *tokenizer, unsigne
   *decoder = (tn_decoder){.tokenizer = tokenizer, .flags = flags};
   decoder->any = flags & TN_DECODE_CONTINUES;
   const tn_decode_step *strip = find_step(tokenizer, TN_DECODE_STRIP);
-  if (strip && !decoder->any) decoder->strip = strip->count;
+  if (strip && strip->from.bytes && !decoder->any) decoder->strip = strip->count;
 }
 
 bool tn_decoder_reserve(tn_decoder *decoder, size_t piece_bytes) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""shapes.py DESCRIPTIONS OUT: writes the models of tests/data/shapes as folders of safetensors.
+"""shapes.py DESCRIPTIONS OUT: writes the models of tests/data/shapes as folders of safetensors, and as GGUF where that is kept.
 
 A description is config.json, the names and shapes of the tensors and a prompt; beside it lie the logits that Hugging Face
 transformers gives for it (make_shapes.py made both). The weights themselves are not kept: each value is one byte of
@@ -8,6 +8,7 @@ the tensor's name says it is. So a model costs kilobytes, and whoever has the de
 Standard library only; make_shapes.py uses the same functions."""
 import hashlib
 import json
+import lzma
 import os
 import struct
 import sys
@@ -133,6 +134,9 @@ def main(source, out):
             json.dump({"V": description["V"], "input_ids": description["input_ids"]}, file)
         with open(f"{source}/{entry[:-5]}.f32", "rb") as logits, open(folder + "/logits.f32", "wb") as copy:
             copy.write(logits.read())
+        if os.path.exists(f"{source}/{entry[:-5]}.gguf.xz"):
+            with lzma.open(f"{source}/{entry[:-5]}.gguf.xz") as packed, open(folder + "/model.gguf", "wb") as file:
+                file.write(packed.read())
         names.append(entry[:-5] + "\n")
     with open(out + "/list", "w", encoding="utf-8") as file:
         file.writelines(names)

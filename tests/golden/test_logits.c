@@ -185,6 +185,7 @@ static void for_each_case(const tn_runner_options *options,
   for (shape = fgets(name, sizeof name, list); shape; shape = fgets(name, sizeof name, list)) {
     name[strcspn(name, "\n")] = 0;
     test((golden_case){name, true}, options);
+    if (has_file(name, "model.gguf")) test((golden_case){name, false}, options);
   }
   fclose(list);
 }

@@ -1,214 +1,159 @@
-/* tenon bench kernels: the cpu device's linear kernels alone, against the peaks measured of the machine.
+/* tenon bench kernels: the linear op alone on a device, by format, against the peaks that the device measured.
  *
- * For each format and shape: the speed at one row (bound by memory), the time of 2, 4 and 8 rows relative to one, and
- * 64 and 512 rows (bound by arithmetic). The weights are repeated until they are far larger than the caches, as those
- * of a model are. */
+ * For each format: the speed at one row (bound by memory), the time of 2, 4 and 8 rows relative to one, and 64 and 512
+ * rows (bound by arithmetic). With few rows eight matrices follow each other, together far larger than the caches, as
+ * those of a model are. The cases are the conformance kit's, so they run on every device. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "base/memory.h"
-#include "base/os.h"
 #include "cli/options.h"
-#include "device/cpu/driver.h"
-#include "device/cpu/internal.h"
-#include "device/cpu/pack.h"
+#include "conformance/bench.h"
+#include "conformance/fill.h"
+#include "device/registry.h"
 #include "tensor/dtype.h"
 #include "tools/bench.h"
 
-#define STREAM_BYTES ((uint64_t)256 << 20)
-#define MOST_ROWS 512u
-#define TRIES 5
+#define FEW_ROWS 8u
+#define STREAM_BYTES ((uint64_t)128 << 20) /* of weights, with few rows */
+#define MATRICES TN_CASE_OPS               /* that they are shared out over */
+#define MANY_OUTPUTS 3072u                 /* of the one matrix, with many rows */
+#define REPEATS 5
+#define TIMEOUT_NS UINT64_C(60000000000)
 
-static const uint32_t row_counts[] = {1, 2, 4, 8, 64, MOST_ROWS};
+static const uint32_t row_counts[] = {1, 2, 4, 8, 64, 512};
 
-typedef struct kernel_shape {
-  uint32_t x_dtype, w_dtype, rows, columns;
-} kernel_shape;
-
-/* Matrices of SmolLM2-135M and of Qwen3-0.6B. */
-static const kernel_shape shapes[] = {
-    {TN_Q8A, TN_Q4_1, 3072, 576},  {TN_Q8A, TN_Q4_1, 576, 1536},  {TN_Q8A, TN_Q8_0, 49152, 576},
-    {TN_Q8A, TN_Q4_0, 3072, 1024}, {TN_Q8A, TN_Q8_0, 3072, 1024}, {TN_Q8A, TN_Q5_0, 3072, 1024},
-    {TN_Q8A, TN_Q4_K, 3072, 1024}, {TN_Q8A, TN_Q6_K, 3072, 1024}, {TN_BF16, TN_BF16, 3072, 1024},
-    {TN_F32, TN_BF16, 3072, 1024}, {TN_F32, TN_F16, 3072, 1024},  {TN_F32, TN_F32, 3072, 1024},
-    {TN_F32, TN_Q4_1, 3072, 576},  {TN_F32, TN_Q8_0, 3072, 1024},
+/* Formats, and the widths of SmolLM2-135M and Qwen3-0.6B. */
+static const struct {
+  uint32_t x_dtype, format, columns;
+} shapes[] = {
+    {TN_Q8A, TN_Q4_1, 576},  {TN_Q8A, TN_Q8_0, 576},  {TN_Q8A, TN_Q4_0, 1024}, {TN_Q8A, TN_Q8_0, 1024},
+    {TN_Q8A, TN_Q5_0, 1024}, {TN_Q8A, TN_Q4_K, 1024}, {TN_Q8A, TN_Q6_K, 1024}, {TN_BF16, TN_BF16, 1024},
+    {TN_F32, TN_BF16, 1024}, {TN_F32, TN_F16, 1024},  {TN_F32, TN_F32, 1024},  {TN_F32, TN_Q4_1, 576},
+    {TN_F32, TN_Q8_0, 1024},
 };
 
-/* A kernel under measurement: its operands, and the weights as often as they are repeated. */
 typedef struct kernel_bench {
-  tn_device *device;
-  const kernel_shape *shape;
-  tn_kernel_call call;
-  tn_linear_attributes attributes;
-  tn_buffer *weights;
-  uint64_t bytes, copies; /* of one matrix; how many there are */
-  void *floats, *activations, *result;
+  tn_opened_device *device;
+  uint32_t threads;
+  double peak_int8, peak_bf16, peak_f32, peak_bytes;
+  bool json;
+  json_t *results;
 } kernel_bench;
 
-static double peak(tn_device *device, const char *name) {
+static double peak_of(tn_opened_device *device, const char *name) {
   tn_property value = {.size = sizeof value};
-  return tn_cpu_driver()->get(device, name, &value) == TN_OK ? value.f64 : 0;
+  return tn_device_get(device, name, &value, NULL) == TN_OK && value.type == TN_PROPERTY_F64 ? value.f64 : 0;
 }
 
-static double arithmetic_peak(const kernel_bench *bench) {
-  double found = 0;
-  if (bench->shape->x_dtype == TN_Q8A) return peak(bench->device, "peak_int8_ops");
-  if (bench->shape->x_dtype == TN_BF16) found = peak(bench->device, "peak_bf16_ops");
-  return found > 0 ? found : peak(bench->device, "peak_f32_ops");
-}
-
-/* Best time in seconds of one call with `rows` rows of activations. */
-static double best_time(kernel_bench *bench, uint32_t rows) {
-  tn_kernel_call *call = &bench->call;
-  uint64_t copies = rows <= 8 ? bench->copies : bench->copies * 8 / rows + 1;
-  double best = 1e9;
-  call->inputs[0].dims[0] = call->outputs[0].dims[0] = rows;
-  for (int i = 0; i < TRIES; i++) {
-    uint64_t begin = tn_clock_ns();
-    for (uint64_t c = 0; c < copies; c++) {
-      call->inputs[1].data = (uint8_t *)bench->weights->data + c * bench->bytes;
-      bench->device->kernels->table->kernel[TN_OP_LINEAR](call);
-    }
-    double seconds = (double)(tn_clock_ns() - begin) * 1e-9 / (double)copies;
-    if (seconds < best) best = seconds;
+/* `matrices` linears of one input. */
+static tn_case *make_case(uint32_t x_dtype, uint32_t format, uint32_t columns, uint32_t outputs, uint32_t matrices,
+                          uint32_t rows) {
+  tn_case *c = tn_case_create(TN_OP_LINEAR, rows, 1);
+  if (!c) return NULL;
+  const tn_linear_attributes attributes = {.size = sizeof attributes, .scale = 1};
+  uint32_t x = tn_case_input(c, x_dtype, TN_DIM_T, columns);
+  tn_case_fill(c, x, TN_FILL_RANDOM, 1);
+  for (uint32_t i = 0; i < matrices; i++) {
+    uint32_t w = tn_case_matrix(c, format, outputs, columns, x_dtype == TN_Q8A ? TN_USE_LINEAR_Q8A : TN_USE_LINEAR);
+    tn_case_fill(c, w, TN_FILL_RANDOM, i);
+    uint32_t y = tn_case_output(c, TN_F32, TN_DIM_T, outputs);
+    tn_case_op(c, TN_OP_LINEAR, &attributes, TN_CASE_LIST(x, w), TN_CASE_LIST(y));
   }
-  return best;
+  return c;
 }
 
-/* Rows of activations in the dtype of the shape, quantised from floats by the device's own kernel. */
-static tn_status make_activations(kernel_bench *bench, tn_error *error) {
-  const kernel_shape *s = bench->shape;
-  uint64_t row_bytes = s->x_dtype == TN_Q8A ? TN_Q8A_ROW_BYTES(s->columns) : tn_row_bytes(s->x_dtype, s->columns);
-  float *x = bench->floats = tn_calloc((size_t)MOST_ROWS * s->columns, sizeof *x);
-  bench->activations = tn_calloc(MOST_ROWS, row_bytes);
-  bench->result = tn_calloc((size_t)MOST_ROWS * s->rows, sizeof(float));
-  if (!x || !bench->activations || !bench->result) return tn_fail(error, TN_E_MEMORY, "out of memory");
-  for (uint32_t i = 0; i < MOST_ROWS * s->columns; i++) x[i] = (float)(i * 7919u % 255u) - 127.0f;
-  const tn_tensor floats = {
-      .data = x, .dtype = TN_F32, .rank = 2, .dims = {MOST_ROWS, s->columns}, .row_bytes = s->columns * 4};
-  tn_tensor *in = &bench->call.inputs[0];
-  *in = floats;
-  if (s->x_dtype == TN_F32) return TN_OK;
-  *in = (tn_tensor){.data = bench->activations,
-                    .dtype = s->x_dtype,
-                    .rank = 2,
-                    .dims = {MOST_ROWS, s->columns},
-                    .row_bytes = row_bytes};
-  tn_kernel_call quantise = {
-      .input_count = 1, .output_count = 1, .inputs = {floats}, .outputs = {*in}, .parallel = bench->call.parallel};
-  return bench->device->kernels->table->kernel[TN_OP_QUANTISE](&quantise);
-}
-
-static void finish(kernel_bench *bench) {
-  free(bench->floats);
-  free(bench->activations);
-  free(bench->result);
-  free(bench->call.workspace);
-  tn_cpu_free(bench->device, bench->weights);
-}
-
-/* Everything that `shape` needs; finish() frees it, also after a failure. */
-static tn_status prepare(tn_device *device, const kernel_shape *shape, kernel_bench *bench, tn_error *error) {
-  *bench = (kernel_bench){.device = device, .shape = shape};
-  tn_weight_layout layout;
-  tn_weight_desc desc = {.size = sizeof desc,
-                         .dtype = shape->w_dtype,
-                         .rank = 2,
-                         .dims = {shape->rows, shape->columns},
-                         .uses = shape->x_dtype == TN_Q8A ? TN_USE_LINEAR_Q8A : TN_USE_LINEAR};
-  char message[160];
-  tn_status status = tn_cpu_weight_layout(&desc, &layout, message, sizeof message);
-  if (status != TN_OK) return tn_fail(error, status, "%s", message);
-  bench->bytes = layout.bytes;
-  bench->copies = STREAM_BYTES / layout.bytes + 1;
-  status = tn_cpu_alloc(device, bench->copies * layout.bytes, &bench->weights);
-  if (status != TN_OK) return tn_fail(error, status, "%s", tn_cpu_driver()->last_error(device));
-  memset(bench->weights->data, 0x2c, bench->copies * layout.bytes); /* finite in every format */
-  bench->attributes = (tn_linear_attributes){.size = sizeof bench->attributes, .scale = 1};
-  tn_kernel_call *call = &bench->call;
-  *call = (tn_kernel_call){.input_count = 2, .output_count = 1, .attributes = &bench->attributes};
-  call->parallel = tn_pool_parallel(device->pool);
-  status = make_activations(bench, error);
+/* Seconds of one step of the case, the best of a few. */
+static tn_status time_case(tn_opened_device *device, const tn_case *c, double *seconds, tn_error *error) {
+  const tn_schedule whole = {0};
+  tn_case_results results = {0};
+  tn_bench bench;
+  if (!c || c->failed) return tn_fail(error, TN_E_MEMORY, "out of memory");
+  tn_status status = tn_bench_start(&bench, device, c, TIMEOUT_NS, error);
   if (status != TN_OK) return status;
-  call->inputs[1] =
-      (tn_tensor){.dtype = shape->w_dtype, .rank = 2, .dims = {shape->rows, shape->columns}, .layout = layout.id};
-  call->outputs[0] = (tn_tensor){.data = bench->result,
-                                 .dtype = TN_F32,
-                                 .rank = 2,
-                                 .dims = {MOST_ROWS, shape->rows},
-                                 .row_bytes = shape->rows * 4};
-  tn_op_query query = {.opcode = TN_OP_LINEAR};
-  query.inputs[0] = (tn_value_desc){1, TN_VALUE_SCRATCH, shape->x_dtype, 2, {TN_DIM_T, (int32_t)shape->columns}};
-  call->workspace_bytes = tn_round_up(device->kernels->workspace(&query, 0, call->parallel->workers), 64);
-  call->workspace = tn_calloc(call->parallel->workers, call->workspace_bytes);
-  return call->workspace ? TN_OK : tn_fail(error, TN_E_MEMORY, "out of memory");
+  status = tn_case_results_init(&results, c) ? tn_bench_run(&bench, whole, 0, &results, error)
+                                             : tn_fail(error, TN_E_MEMORY, "out of memory");
+  if (status == TN_OK) status = tn_bench_time(&bench, REPEATS, seconds, error);
+  tn_case_results_finish(&results);
+  tn_bench_finish(&bench);
+  return status;
 }
 
-/* Times one shape; prints its line, and adds it to `results`. */
-static void measure(kernel_bench *bench, uint32_t threads, bool json, json_t *results) {
-  const kernel_shape *s = bench->shape;
-  const double peak_bytes = peak(bench->device, "peak_bytes"), peak_ops = arithmetic_peak(bench);
+/* One shape: prints its line, or adds it to the results. */
+static tn_status measure(kernel_bench *bench, size_t shape, tn_error *error) {
+  uint32_t x_dtype = shapes[shape].x_dtype, format = shapes[shape].format, columns = shapes[shape].columns;
+  double peak = x_dtype == TN_Q8A ? bench->peak_int8 : x_dtype == TN_BF16 ? bench->peak_bf16 : bench->peak_f32;
+  uint64_t row_bytes = tn_row_bytes(format, columns);
+  uint32_t streamed = (uint32_t)(STREAM_BYTES / MATRICES / row_bytes) / 64 * 64;
   json_t *rows = json_array();
-  double one = 0;
   char line[200];
-  int used = snprintf(line, sizeof line, "%-4s x %-4s %5u x %4u %3u", tn_dtype_name((tn_dtype)s->x_dtype),
-                      tn_dtype_name((tn_dtype)s->w_dtype), s->rows, s->columns, threads);
-  for (size_t i = 0; i < TN_COUNT(row_counts); i++) {
-    double seconds = best_time(bench, row_counts[i]);
-    double bytes = (double)bench->bytes / seconds, ops = 2.0 * s->rows * s->columns * row_counts[i] / seconds;
+  double one = 0;
+  tn_status status = TN_OK;
+  int used = snprintf(line, sizeof line, "%-4s x %-5s K=%-5u %3u", tn_dtype_name((tn_dtype)x_dtype),
+                      tn_dtype_name((tn_dtype)format), columns, bench->threads);
+  for (size_t i = 0; i < TN_COUNT(row_counts) && status == TN_OK; i++) {
+    bool few = row_counts[i] <= FEW_ROWS;
+    uint32_t outputs = few ? streamed : MANY_OUTPUTS, matrices = few ? MATRICES : 1;
+    tn_case *c = make_case(x_dtype, format, columns, outputs, matrices, row_counts[i]);
+    double seconds = 0;
+    status = time_case(bench->device, c, &seconds, error);
+    tn_case_destroy(c);
+    if (status != TN_OK) break;
+    double products = (double)outputs * matrices * columns, bytes = (double)outputs * matrices * (double)row_bytes;
+    double bytes_per_s = bytes / seconds, ops_per_s = 2 * products * row_counts[i] / seconds;
     if (i == 0) one = seconds;
     json_array_append_new(rows, json_pack("{s:i, s:f, s:f, s:f}", "rows", (int)row_counts[i], "seconds", seconds,
-                                          "bytes_per_s", bytes, "ops_per_s", ops));
+                                          "bytes_per_s", bytes_per_s, "ops_per_s", ops_per_s));
     char *at = line + used;
     size_t room = sizeof line - (size_t)used;
     if (i == 0)
-      used += snprintf(at, room, "  %5.1f GB/s %3.0f %%", bytes * 1e-9, 100 * bytes / peak_bytes);
-    else if (row_counts[i] <= 8)
+      used += snprintf(at, room, "  %5.1f GB/s %3.0f %%", bytes_per_s * 1e-9, 100 * bytes_per_s / bench->peak_bytes);
+    else if (few)
       used += snprintf(at, room, " %5.2f", seconds / one);
     else
-      used += snprintf(at, room, "  %4.0f GOPS %3.0f %%", ops * 1e-9, 100 * ops / peak_ops);
+      used += snprintf(at, room, "  %4.0f GOPS %3.0f %%", ops_per_s * 1e-9, 100 * ops_per_s / peak);
   }
-  if (!json) {
+  if (status == TN_OK && !bench->json) {
     printf("%s\n", line);
     fflush(stdout);
   }
   json_array_append_new(
-      results,
-      json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:f, s:f}", "activations", tn_dtype_name((tn_dtype)s->x_dtype),
-                "weights", tn_dtype_name((tn_dtype)s->w_dtype), "outputs", (int)s->rows, "inputs", (int)s->columns,
-                "threads", (int)threads, "measured", rows, "peak_bytes_per_s", peak_bytes, "peak_ops_per_s", peak_ops));
+      bench->results,
+      json_pack("{s:s, s:s, s:i, s:i, s:o, s:f, s:f}", "activations", tn_dtype_name((tn_dtype)x_dtype), "weights",
+                tn_dtype_name((tn_dtype)format), "columns", (int)columns, "threads", (int)bench->threads, "measured",
+                rows, "peak_bytes_per_s", bench->peak_bytes, "peak_ops_per_s", peak));
+  return status;
 }
 
-static tn_status run_threads(uint32_t threads, bool json, json_t *results, tn_error *error) {
+static tn_status run_threads(kernel_bench *bench, const char *device, uint32_t threads, tn_error *error) {
   char text[16];
-  tn_device *device;
   snprintf(text, sizeof text, "%u", threads);
   const tn_option option = {"threads", text};
-  tn_status status = tn_cpu_driver()->open(0, &option, 1, &device);
-  if (status != TN_OK) return tn_fail(error, status, "%s", tn_cpu_driver()->last_error(NULL));
-  for (size_t i = 0; i < TN_COUNT(shapes) && status == TN_OK; i++) {
-    kernel_bench bench;
-    status = prepare(device, &shapes[i], &bench, error);
-    if (status == TN_OK) measure(&bench, threads, json, results);
-    finish(&bench);
-  }
-  tn_cpu_driver()->close(device);
+  tn_status status = tn_device_open(device, &option, threads != 0, &bench->device, error);
+  if (status != TN_OK) return status;
+  bench->threads = bench->device->properties.threads;
+  bench->peak_int8 = peak_of(bench->device, "peak_int8_ops");
+  bench->peak_f32 = peak_of(bench->device, "peak_f32_ops");
+  bench->peak_bf16 = peak_of(bench->device, "peak_bf16_ops");
+  if (bench->peak_bf16 == 0) bench->peak_bf16 = bench->peak_f32;
+  bench->peak_bytes = peak_of(bench->device, "peak_bytes");
+  for (size_t i = 0; i < TN_COUNT(shapes) && status == TN_OK; i++) status = measure(bench, i, error);
+  tn_device_close(bench->device);
   return status;
 }
 
 int tn_bench_kernels(int argc, char **argv) {
-  const char *threads = "1";
-  bool json = false;
+  const char *threads = "1", *device = "cpu";
+  kernel_bench bench = {0};
   const tn_cli_option options[] = {
-      {"threads", 't', TN_CLI_TEXT, &threads, "LIST", "threads (1)", 0, 0},
-      {"json", 0, TN_CLI_FLAG, &json, NULL, "everything as JSON", 0, 0},
+      {"device", 0, TN_CLI_TEXT, &device, "D", "device (cpu)", 0, 0},
+      {"threads", 't', TN_CLI_TEXT, &threads, "LIST", "threads (1); 0: what the device takes by itself", 0, 0},
+      {"json", 0, TN_CLI_FLAG, &bench.json, NULL, "everything as JSON", 0, 0},
   };
   const tn_cli_command command = {"bench kernels",
                                   "[options]",
-                                  "Measures the cpu device's linear kernels against the machine's peaks.",
+                                  "Measures a device's linear kernels against its peaks.",
                                   options,
                                   TN_COUNT(options),
                                   0,
@@ -218,17 +163,18 @@ int tn_bench_kernels(int argc, char **argv) {
   if (parsed != TN_CLI_GO) return tn_cli_exit(parsed);
   tn_error error = {0};
   tn_bench_list list;
-  tn_status status = tn_bench_parse_list("threads", threads, 1, 1024, &list, &error);
-  json_t *results = json_array();
-  if (status == TN_OK && !json)
+  tn_status status = tn_bench_parse_list("threads", threads, 0, 1024, &list, &error);
+  bench.results = json_array();
+  if (status == TN_OK && !bench.json)
     printf(
-        "activations x weights [outputs x inputs], threads; 1 row; 2, 4, 8 rows relative to it; 64 and 512 rows; "
-        "percent of the peaks\n");
-  for (size_t i = 0; status == TN_OK && i < list.count; i++) status = run_threads(list.items[i], json, results, &error);
-  if (status == TN_OK && json) {
-    json_dumpf(results, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+        "activations x weights, columns, threads; 1 row; 2, 4, 8 rows relative to it; 64 and 512 rows; percent of "
+        "the peaks\n");
+  for (size_t i = 0; status == TN_OK && i < list.count; i++)
+    status = run_threads(&bench, device, list.items[i], &error);
+  if (status == TN_OK && bench.json) {
+    json_dumpf(bench.results, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     printf("\n");
   }
-  json_decref(results);
+  json_decref(bench.results);
   return status == TN_OK ? tn_cli_finish_output() : tn_cli_fail(error.message);
 }

@@ -16,9 +16,15 @@ static bool always(void) {
 }
 
 #if defined(__x86_64__)
+/* Bit 29 of ecx of leaf 1; clang 14 has no name for it. */
+static bool has_f16c(void) {
+  unsigned eax, ebx, ecx = 0, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & 1u << 29);
+}
+
 static bool has_avx2(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-         __builtin_cpu_supports("bmi2");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+         has_f16c();
 }
 
 /* Bit 4 of eax of leaf 7, subleaf 1; gcc 12 has no name for it. */

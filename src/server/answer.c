@@ -19,7 +19,7 @@ void tn_answer_send(tn_generation *generation, const char *name, json_t *json) {
 json_t *tn_answer_joined(const tn_choice *choice, uint32_t kind) {
   tn_buf text;
   tn_buf_init(&text);
-  if (kind == TN_OUTPUT_TEXT && choice->echo) tn_buf_puts(&text, choice->echo);
+  if (kind == TN_OUTPUT_TEXT && choice->echo) tn_buf_append(&text, choice->echo, choice->echo_bytes);
   for (size_t i = 0; i < choice->piece_count; i++) {
     const tn_piece *piece = choice->pieces + i;
     if (piece->kind == kind && piece->text.size) tn_buf_append(&text, piece->text.data, piece->text.size);

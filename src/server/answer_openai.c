@@ -1,7 +1,6 @@
 /* The surfaces of /v1/chat/completions and /v1/completions (see generation.h). */
 #include <stdio.h>
 #include <string.h>
-#include "base/utf8.h"
 #include "server/generation.h"
 
 /* ---- parts ---- */
@@ -26,13 +25,6 @@ static json_t *usage_json(const tn_generation *generation) {
 static const char *finish_reason(const tn_choice *choice) {
   if (choice->end.finish == TN_FINISH_LENGTH) return "length";
   return choice->calls ? "tool_calls" : "stop";
-}
-
-static size_t count_characters(const char *text, size_t bytes) {
-  size_t count = 0;
-  uint32_t codepoint;
-  for (size_t at = 0; at < bytes; count++) at += tn_utf8_step(text + at, bytes - at, &codepoint);
-  return count;
 }
 
 /* ---- a stream ---- */
@@ -80,7 +72,7 @@ static void take(tn_choice *choice, const tn_event *event) {
   json_t *logprobs = NULL;
   tn_logprobs_add(choice, generation->is_stream ? &logprobs : &choice->logprobs, event);
   if (generation->is_stream) send_event(choice, event, logprobs);
-  if (generation->has_logprobs) choice->characters += count_characters(event->text, event->text_bytes);
+  if (generation->has_logprobs) choice->characters += tn_count_characters(event->text, event->text_bytes);
 }
 
 static void begin_chat(tn_choice *choice) {
@@ -90,9 +82,8 @@ static void begin_chat(tn_choice *choice) {
 
 static void begin_text(tn_choice *choice) {
   if (!choice->echo) return;
-  size_t bytes = strlen(choice->echo);
-  choice->characters = count_characters(choice->echo, bytes);
-  if (choice->generation->is_stream) send_chunk(choice, tn_json_text(choice->echo, bytes), NULL, NULL);
+  choice->characters = tn_count_characters(choice->echo, choice->echo_bytes);
+  if (choice->generation->is_stream) send_chunk(choice, tn_json_text(choice->echo, choice->echo_bytes), NULL, NULL);
 }
 
 static void end_choice(tn_choice *choice) {

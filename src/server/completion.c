@@ -356,14 +356,15 @@ static const json_t *prompt_at(const json_t *prompt, size_t number) {
 static bool keep_echo(tn_reading *reading, tn_choice *choice) {
   const tn_request_options *options = &reading->options;
   const tn_model *model = choice->generation->exchange->server->model;
-  size_t bytes;
   if (options->tokens) {
-    if (tn_detokenize(model, options->tokens, options->token_count, &choice->echo, &bytes, &reading->error) == TN_OK)
+    if (tn_detokenize(model, options->tokens, options->token_count, &choice->echo, &choice->echo_bytes,
+                      &reading->error) == TN_OK)
       return true;
     reading->parameter = "prompt";
     return false;
   }
   choice->echo = tn_copy_text(options->prompt, options->prompt_bytes);
+  choice->echo_bytes = options->prompt_bytes;
   return choice->echo != NULL || refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
 }
 

@@ -35,6 +35,13 @@ typedef struct tn_piece {
   json_t *logprobs; /* of a surface that keeps them by piece */
 } tn_piece;
 
+/* Where the prompt's tokens so far end in its text, for text_offset. */
+typedef struct tn_placing {
+  size_t bytes, characters;
+  int32_t open[4]; /* tokens behind that: parts of a character that isn't whole yet */
+  size_t open_count;
+} tn_placing;
+
 typedef struct tn_choice {
   tn_generation *generation;
   tn_request *request;
@@ -47,8 +54,9 @@ typedef struct tn_choice {
   bool has_token;
   /* of libmicrohttpd's thread */
   bool has_begun, has_ended;
-  char *echo;    /* the prompt, to be put in front; NULL: none */
-  size_t echoed; /* characters of it that its tokens so far stand for, for text_offset */
+  char *echo; /* the prompt, to be put in front; NULL: none */
+  size_t echo_bytes;
+  tn_placing placing; /* of the prompt's tokens in it */
   tn_piece *pieces;
   size_t piece_count, piece_capacity;
   size_t begun; /* pieces that have begun in a stream, where the surface cares */
@@ -156,6 +164,8 @@ tn_usage tn_answer_usage(const tn_generation *generation);
 
 /* ---- logprobs.c ---- */
 
+/* Characters of a text; a byte that is part of none counts as one. */
+size_t tn_count_characters(const char *text, size_t bytes);
 /* {"token", "logprob", "bytes", "top_logprobs"} of an event. */
 json_t *tn_logprob_entry(const tn_server *server, const tn_event *event);
 /* Adds the event's token to *logprobs, which is made if it is NULL, as chat or text completions have it. */

@@ -4,6 +4,13 @@
 #include "base/utf8.h"
 #include "server/generation.h"
 
+size_t tn_count_characters(const char *text, size_t bytes) {
+  size_t count = 0;
+  uint32_t codepoint;
+  for (size_t at = 0; at < bytes; count++) at += tn_utf8_step(text + at, bytes - at, &codepoint);
+  return count;
+}
+
 static json_t *token_json(const tn_server *server, int32_t token, float logprob) {
   size_t bytes = 0;
   char *text = tn_token_text(server, token, &bytes);
@@ -32,13 +39,48 @@ static json_t *token_name(const tn_server *server, int32_t token) {
   return json;
 }
 
-/* Where a token of the prompt begins in its text. A first token that the text doesn't show was put in front of it. */
-static size_t place_in_echo(tn_choice *choice, int32_t token) {
-  size_t begin = choice->echoed, bytes = 0;
-  char *text = tn_token_text(choice->generation->exchange->server, token, &bytes);
-  bool is_shown = text && (begin > 0 || !strncmp(choice->echo, text, bytes));
-  for (size_t i = 0; is_shown && i < bytes; i++) choice->echoed += ((unsigned char)text[i] & 0xc0) != 0x80;
+#define SKIPPED_BYTES ((size_t)16) /* of the prompt that its tokens may spell differently, or a space not at all */
+
+/* Goes on over `text` if it comes next in the prompt, or at most `slack` bytes later; *begin is where. */
+static bool pass(tn_choice *choice, const char *text, size_t bytes, size_t slack, size_t *begin) {
+  tn_placing *at = &choice->placing;
+  const char *next = choice->echo + at->bytes;
+  size_t left = choice->echo_bytes - at->bytes, skipped = 0;
+  while (skipped + bytes <= left && skipped <= slack && memcmp(next + skipped, text, bytes) != 0) skipped++;
+  if (skipped + bytes > left || skipped > slack) return false;
+  *begin = at->characters + tn_count_characters(next, skipped);
+  at->characters = *begin + tn_count_characters(next + skipped, bytes);
+  at->bytes += skipped + bytes;
+  at->open_count = 0;
+  return true;
+}
+
+/* The same for the open tokens; *is_part: their text ends within a character. */
+static bool pass_open(tn_choice *choice, bool *is_part, size_t *begin) {
+  const tn_placing *at = &choice->placing;
+  size_t bytes = 0;
+  char *text = NULL;
+  if (tn_detokenize(choice->generation->exchange->server->model, at->open, at->open_count, &text, &bytes, NULL) !=
+      TN_OK)
+    return false;
+  *is_part = bytes >= 3 && !memcmp(text + bytes - 3, "\xef\xbf\xbd", 3); /* U+FFFD */
+  bool has_passed = pass(choice, text, bytes, *is_part ? 0 : SKIPPED_BYTES, begin);
   tn_free(text);
+  return has_passed;
+}
+
+/* Where a token of the prompt begins in its text: that of a part of a character where the character does. A token that
+ * the text doesn't show, as one that was put in front of it, takes no room. */
+static size_t place_in_echo(tn_choice *choice, int32_t token) {
+  tn_placing *at = &choice->placing;
+  size_t begin = at->characters;
+  bool is_part = false;
+  at->open[at->open_count++] = token;
+  bool has_room = at->open_count < TN_COUNT(at->open);
+  if (pass_open(choice, &is_part, &begin) || (is_part && has_room)) return begin;
+  at->open[0] = token;
+  at->open_count = 1;
+  if (!pass_open(choice, &is_part, &begin)) at->open_count = 0;
   return begin;
 }
 

@@ -129,6 +129,22 @@ class Api(unittest.TestCase):
         values = [v for c in streamed if c["choices"][0]["logprobs"] for v in c["choices"][0]["logprobs"]["token_logprobs"]]
         self.assertEqual(values, both[0]["logprobs"]["token_logprobs"])
 
+    def test_offsets_of_parts_of_characters(self):
+        """Tokens that share a character begin where it does; what follows begins behind it."""
+        prompt = "\u00e9\U0001f600 \u6f22 x"
+        ids = self.good("/tokenize", {"content": prompt})["tokens"]
+        self.assertGreater(len(ids), len(prompt))  # or nothing is shown
+        choice = self.good(TEXT, text(prompt=prompt, echo=True, logprobs=0, max_tokens=1))["choices"][0]
+        offsets = choice["logprobs"]["text_offset"]
+        self.assertEqual(offsets, sorted(offsets))
+        self.assertEqual((offsets[-1], offsets[0]), (len(prompt), 0))
+        self.assertEqual(set(offsets[:-1]), set(range(len(prompt))))
+
+    def test_echo_of_a_zero_byte(self):
+        zero = next(i for i in range(256 + 64) if self.good("/detokenize", {"tokens": [i]})["content"] == "\0")
+        got = self.good(TEXT, text(prompt=[zero, zero], echo=True, max_tokens=0))["choices"][0]
+        self.assertEqual(got["text"], "\0\0")
+
     def test_logprobs(self):
         entries = self.good(CHAT, chat(logprobs=True, top_logprobs=3))["choices"][0]["logprobs"]["content"]
         self.assertEqual(len(entries), 8)

@@ -247,8 +247,9 @@ tn_status tn_request_take_apart(tn_request *request, const tn_request_limits *li
     request->holds_calls = !use->is_required;
     request->holds_all = use->is_required && tn_tool_grammar_spans_answer(use->template_source);
   }
-  /* calls that the model is free to make are then only checked to be calls */
-  if (status != TN_OK && (use->is_required || status != TN_E_UNSUPPORTED)) return status;
+  /* calls that the model is free to make are then only checked to be calls, unless a tool wants more */
+  if (status != TN_OK && (use->is_required || status != TN_E_UNSUPPORTED || tn_tool_list_is_strict(use->tools)))
+    return status;
   uint64_t seed = tn_clock_ns() ^ (uint64_t)(uintptr_t)request;
   const bool is_held = use->tools && use->is_required;
   status = tn_parts_create(request->vocabulary, options, use, seed, emit_part, request, &request->parts, error);

@@ -111,10 +111,12 @@ bool tn_convert_call(tn_conversion *to, json_t *message, const char *id, const c
                                      "arguments", arguments));
 }
 
-bool tn_convert_tool(tn_conversion *to, const char *name, const json_t *description, const json_t *parameters) {
-  json_t *function = json_pack("{s:s, s:O*, s:O*}", "name", name, "description", description, "parameters", parameters);
-  json_t *tool = json_pack("{s:s, s:o}", "type", "function", "function", function);
-  return tn_convert_append(to, array_of(to->chat, "tools"), tool);
+bool tn_convert_tool(tn_conversion *to, const char *name, const json_t *tool, const json_t *parameters) {
+  json_t *strict = tn_field(tool, "strict");
+  json_t *function = json_pack("{s:s, s:O*, s:O*, s:O*}", "name", name, "description", tn_field(tool, "description"),
+                               "parameters", parameters, "strict", json_is_false(strict) ? NULL : strict);
+  json_t *offered = json_pack("{s:s, s:o}", "type", "function", "function", function);
+  return tn_convert_append(to, array_of(to->chat, "tools"), offered);
 }
 
 bool tn_convert_choice(tn_conversion *to, const char *name) {

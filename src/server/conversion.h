@@ -53,8 +53,8 @@ bool tn_convert_has_text(const tn_conversion *to, const json_t *message, tn_mess
 bool tn_convert_end_texts(tn_conversion *to);
 /* Appends a call to a message of the assistant; `arguments`: an object, or JSON in a text. */
 bool tn_convert_call(tn_conversion *to, json_t *message, const char *id, const char *name, json_t *arguments);
-/* Offers a function; description and parameters may be NULL. */
-bool tn_convert_tool(tn_conversion *to, const char *name, const json_t *description, const json_t *parameters);
+/* Offers a function, as `tool` describes it (`description`, `strict`); parameters may be NULL. */
+bool tn_convert_tool(tn_conversion *to, const char *name, const json_t *tool, const json_t *parameters);
 /* tool_choice: that function. */
 bool tn_convert_choice(tn_conversion *to, const char *name);
 /* response_format: that schema. */

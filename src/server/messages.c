@@ -130,7 +130,7 @@ static bool add_tools(tn_conversion *to, const json_t *body) {
     if (!name || !json_is_object(schema))
       return tn_conversion_refuse(to, "tools", TN_E_INVALID,
                                   "tools: element %zu: expected a name and input_schema, an object", i);
-    if (!tn_convert_tool(to, name, tn_field(tool, "description"), schema)) return false;
+    if (!tn_convert_tool(to, name, tool, schema)) return false;
   }
   return true;
 }

@@ -132,7 +132,7 @@ static bool add_tools(tn_conversion *to, const json_t *body) {
       return tn_conversion_refuse(to, "tools", TN_E_UNSUPPORTED,
                                   "tools: element %zu: \"%.60s\": only functions can be offered", i, type ? type : "");
     if (!name) return tn_conversion_refuse(to, "tools", TN_E_INVALID, "tools: element %zu: name: expected a text", i);
-    if (!tn_convert_tool(to, name, tn_field(tool, "description"), tn_field(tool, "parameters"))) return false;
+    if (!tn_convert_tool(to, name, tool, tn_field(tool, "parameters"))) return false;
   }
   return tn_convert_copy(to, body, "parallel_tool_calls", "parallel_tool_calls");
 }

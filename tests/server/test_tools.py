@@ -130,6 +130,26 @@ class Tools(unittest.TestCase):
         self.refused(chat(messages=[{"role": "function", "name": "add", "content": "2"}]), "messages", "tool")
         bad = {"type": "function", "function": {"name": "bad", "parameters": {"not": {"type": "object"}}}}
         self.refused(chat(tools=[bad], tool_choice="required"), None, "not")
+        self.good(chat(tools=[bad]))
+        bad["function"]["strict"] = True
+        self.refused(chat(tools=[bad]), None, "not")
+        self.good(chat(tools=[bad], tool_choice="none"))
+        bad["function"].update(strict=False, parameters={"type": "string"})
+        self.refused(chat(tools=[bad]), None, "expected object")
+        messages = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9}
+        for path, body, words in (("/v1/messages", messages, {"input_schema": {"type": "object", "not": {}}}),
+                                  ("/v1/responses", {"input": "hi"}, {"type": "function", "parameters": {"not": {}}})):
+            for strict, status in ((False, 200), (True, 400)):
+                tool = {"name": "add", "strict": strict, **words}
+                self.assertEqual(self.server.post(path, {**body, "tools": [tool]})[0], status, (path, strict))
+
+    def test_arguments_are_an_object(self):
+        """Also where the schema would allow something else."""
+        tool = {"type": "function", "function": {"name": "add", "parameters": {
+            "type": ["string", "object"], "properties": {"a": {"type": "integer"}}, "required": ["a"],
+            "additionalProperties": False}}}
+        answer = self.good(chat(tools=[tool], tool_choice="required", parallel_tool_calls=False))
+        self.check_calls(answer["message"]["tool_calls"], 1)
 
 
 class NoSyntax(unittest.TestCase):

@@ -245,6 +245,9 @@ static void faulty_tools_are_refused(void **state) {
                                        "[{\"type\": \"web\", \"function\": {\"name\": \"a\"}}]",
                                        "[{\"function\": {\"name\": \"\"}}]",
                                        "[{\"function\": {\"name\": \"a\", \"parameters\": []}}]",
+                                       "[{\"function\": {\"name\": \"a\", \"parameters\": {\"type\": \"array\"}}}]",
+                                       "[{\"function\": {\"name\": \"a\", \"parameters\": {\"type\": [\"null\"]}}}]",
+                                       "[{\"function\": {\"name\": \"a\", \"strict\": 1}}]",
                                        "[{\"function\": {\"name\": \"a\"}}, {\"function\": {\"name\": \"a\"}}]",
                                        "[{\"function\": {\"name\": \"a\"}}"};
   (void)state;

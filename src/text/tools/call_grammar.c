@@ -74,7 +74,7 @@ static json_t *arguments_schema(const tn_tool_list *tools, size_t tool) {
   const json_t *parameters = tn_tool_list_parameters(tools, tool);
   if (!parameters) return json_pack("{s:s, s:b}", "type", "object", "additionalProperties", 0);
   json_t *schema = json_copy((json_t *)parameters);
-  if (schema && !json_object_get(schema, "type")) json_object_set_new(schema, "type", json_string("object"));
+  if (schema) json_object_set_new(schema, "type", json_string("object"));
   return schema;
 }
 

@@ -11,6 +11,7 @@ struct tn_tool_list {
   json_t *json;
   const json_t **functions;
   size_t count;
+  bool is_strict;
 };
 
 /* Brackets within brackets; strings are not told apart, so it may count too many. */
@@ -26,10 +27,21 @@ static bool nests_too_deeply(const char *text) {
   return false;
 }
 
+/* Whether a schema allows an object, as far as its type says. */
+static bool allows_object(const json_t *schema) {
+  const json_t *type = json_object_get(schema, "type");
+  if (!json_is_array(type)) return !type || (json_is_string(type) && !strcmp(json_string_value(type), "object"));
+  for (size_t i = 0; i < json_array_size(type); i++) {
+    const char *word = json_string_value(json_array_get(type, i));
+    if (word && !strcmp(word, "object")) return true;
+  }
+  return false;
+}
+
 static tn_status read_tool(tn_tool_list *list, size_t i, tn_error *error) {
   const json_t *tool = json_array_get(list->json, i), *type = json_object_get(tool, "type");
   const json_t *function = json_object_get(tool, "function"), *name = json_object_get(function, "name");
-  const json_t *parameters = json_object_get(function, "parameters");
+  const json_t *parameters = json_object_get(function, "parameters"), *strict = json_object_get(function, "strict");
   if (type && (!json_is_string(type) || strcmp(json_string_value(type), "function")))
     return tn_fail(error, TN_E_INVALID, "tools[%zu].type: expected \"function\"", i);
   if (!json_is_object(function))
@@ -38,9 +50,14 @@ static tn_status read_tool(tn_tool_list *list, size_t i, tn_error *error) {
     return tn_fail(error, TN_E_INVALID, "tools[%zu].function.name: expected a text", i);
   if (parameters && !json_is_object(parameters) && !json_is_null(parameters))
     return tn_fail(error, TN_E_INVALID, "tools[%zu].function.parameters: expected a schema, an object", i);
+  if (!allows_object(parameters))
+    return tn_fail(error, TN_E_INVALID, "tools[%zu].function.parameters: type: expected object", i);
+  if (strict && !json_is_boolean(strict) && !json_is_null(strict))
+    return tn_fail(error, TN_E_INVALID, "tools[%zu].function.strict: expected a boolean", i);
   if (tn_tool_list_find(list, (tn_text){json_string_value(name), json_string_length(name)}) >= 0)
     return tn_fail(error, TN_E_INVALID, "tools[%zu].function.name: \"%.60s\" is there twice", i,
                    json_string_value(name));
+  list->is_strict |= json_is_true(strict);
   list->functions[list->count++] = function;
   return TN_OK;
 }
@@ -75,6 +92,10 @@ void tn_tool_list_destroy(tn_tool_list *list) {
   json_decref(list->json);
   free(list->functions);
   free(list);
+}
+
+bool tn_tool_list_is_strict(const tn_tool_list *list) {
+  return list->is_strict;
 }
 
 size_t tn_tool_list_count(const tn_tool_list *list) {

@@ -57,6 +57,8 @@ void tn_tool_list_destroy(tn_tool_list *list);
 /* The array itself; lives as long as the list. */
 const struct json_t *tn_tool_list_json(const tn_tool_list *list);
 size_t tn_tool_list_count(const tn_tool_list *list);
+/* Whether one of them wants its arguments held to its schema, and no calls otherwise ("strict": true). */
+bool tn_tool_list_is_strict(const tn_tool_list *list);
 tn_text tn_tool_list_name(const tn_tool_list *list, size_t tool);
 /* The schema of a tool's arguments, an object, or NULL. */
 const struct json_t *tn_tool_list_parameters(const tn_tool_list *list, size_t tool);

@@ -141,6 +141,7 @@ typedef struct tn_engine_info {
   uint64_t draft_steps;      /* steps with drafts */
   uint64_t draft_ns;         /* time spent drafting */
   uint32_t draft_pages_used; /* of the drafting model's own KV memory */
+  uint64_t device_ns;        /* what the steps took on the device, those that failed left out */
 } tn_engine_info;
 #define TN_ENGINE_INFO \
   { .size = sizeof(tn_engine_info) }

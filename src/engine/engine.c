@@ -88,6 +88,7 @@ static void take_snapshot(tn_engine *engine) {
   info->cached_tokens = scheduler->counters.cached_tokens;
   info->failed_steps = scheduler->counters.failures;
   info->reopenings = scheduler->counters.reopenings;
+  info->device_ns = scheduler->counters.device_ns;
   take_speculation(engine);
 }
 

@@ -404,14 +404,16 @@ static void finish_step(tn_scheduler *scheduler) {
   tn_speculation_end(&scheduler->speculation, scheduler->step.batch.row_count);
 }
 
-/* Executes the step's rows, which takes as long as the speculation wants to know. */
+/* Executes the step's rows; how long that takes is counted, and told to the speculation. */
 static tn_status run_rows(tn_scheduler *scheduler, tn_error *error) {
   tn_speculation_look_ahead(&scheduler->speculation);
   uint64_t start = tn_clock_ns();
   tn_status status = tn_step_run(&scheduler->step, error);
-  if (status == TN_OK)
-    tn_speculation_ran(&scheduler->speculation, scheduler->step.batch.row_count, tn_clock_ns() - start);
-  return status;
+  uint64_t taken = tn_clock_ns() - start;
+  if (status != TN_OK) return status;
+  scheduler->counters.device_ns += taken;
+  tn_speculation_ran(&scheduler->speculation, scheduler->step.batch.row_count, taken);
+  return TN_OK;
 }
 
 /* Opens a lost device again. All KV is gone: every request begins anew with the tokens it has. */

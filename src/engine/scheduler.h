@@ -19,6 +19,7 @@
 
 typedef struct tn_scheduler_counters {
   uint64_t steps, rows, preemptions, cached_tokens, failures, reopenings;
+  uint64_t device_ns; /* of steps that did not fail */
 } tn_scheduler_counters;
 
 typedef struct tn_scheduler {

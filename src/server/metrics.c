@@ -43,6 +43,7 @@ void tn_metrics_end(tn_metrics *metrics, const tn_output *output) {
   metrics->prompt_tokens += output->prompt_tokens;
   observe(&metrics->queue, output->queue_ns);
   observe(&metrics->whole, output->queue_ns + output->prefill_ns + output->decode_ns);
+  if (output->completion_tokens > 1) observe(&metrics->per_token, output->decode_ns / (output->completion_tokens - 1));
   tn_mutex_unlock(metrics->lock);
 }
 
@@ -113,6 +114,8 @@ static void print_engine(tn_engine *engine, tn_buf *out) {
                (double)info.cached_tokens);
   print_number(out, "preemptions_total", "counter", "Requests that made way for others.", (double)info.preemptions);
   print_number(out, "engine_steps_total", "counter", "Steps of the engine.", (double)info.steps);
+  print_number(out, "engine_device_seconds_total", "counter", "What the steps took on the device.",
+               (double)info.device_ns / 1e9);
   print_number(out, "engine_rows_total", "counter", "Token rows computed.", (double)info.rows);
   print_number(out, "engine_failed_steps_total", "counter", "Steps that failed and were run again.",
                (double)info.failed_steps);
@@ -135,6 +138,8 @@ void tn_metrics_print(tn_metrics *metrics, tn_engine *engine, tn_buf *out) {
   print_number(out, "generation_tokens_total", "counter", "Tokens made.", (double)now.completion_tokens);
   print_histogram(out, "time_to_first_token_seconds", "From the request to its first token.", &now.first_token);
   print_histogram(out, "inter_token_latency_seconds", "Between two tokens of an answer.", &now.between_tokens);
+  print_histogram(out, "time_per_output_token_seconds",
+                  "From an answer's first token to its end, divided by the tokens behind the first.", &now.per_token);
   print_histogram(out, "request_queue_time_seconds", "Waiting for admission.", &now.queue);
   print_histogram(out, "e2e_request_latency_seconds", "From the request to its last token.", &now.whole);
   print_engine(engine, out);

@@ -18,7 +18,7 @@ typedef struct tn_metrics {
   uint64_t replies[6];  /* by the status' first digit */
   uint64_t finished[5]; /* by tn_finish */
   uint64_t prompt_tokens, completion_tokens;
-  tn_histogram first_token, between_tokens, whole, queue; /* seconds */
+  tn_histogram first_token, between_tokens, per_token, whole, queue; /* seconds */
 } tn_metrics;
 
 bool tn_metrics_init(tn_metrics *metrics); /* false when memory is out */

@@ -268,6 +268,19 @@ class Api(unittest.TestCase):
                          self.server.metric('time_to_first_token_seconds_bucket{le="+Inf"}'))
         self.assertTrue(until(lambda: self.server.metric("kv_pages_used") == 0))  # given back as the step ends
 
+    def test_times_in_metrics(self):
+        names = ["%s_seconds_%s" % (name, what) for what in ("count", "sum") for name in
+                 ("time_to_first_token", "time_per_output_token", "inter_token_latency", "e2e_request_latency")]
+        names.append("engine_device_seconds_total")
+        before = {name: self.server.metric(name) for name in names}
+        self.good(TEXT, text(max_tokens=1))
+        self.good(TEXT, text(max_tokens=21, ignore_eos=True))
+        more = {name: self.server.metric(name) - before[name] for name in names}
+        self.assertEqual([more[name] for name in names[:4]], [2, 1, 20, 2])
+        gaps, rate = more["inter_token_latency_seconds_sum"], more["time_per_output_token_seconds_sum"]
+        self.assertAlmostEqual(20 * rate, gaps, delta=0.2 * gaps + 0.01)
+        self.assertTrue(0 < more["engine_device_seconds_total"] <= more["e2e_request_latency_seconds_sum"])
+
     def test_page(self):
         status, headers, body = self.server.ask("GET", "/")
         self.assertEqual((status, headers["content-type"]), (200, "text/html; charset=utf-8"))

@@ -63,7 +63,8 @@ tn_status tn_socket_listen(const char *host, uint16_t port, int *descriptor, uin
   freeaddrinfo(address);
   if (!ok) {
     if (made >= 0) close(made);
-    return tn_fail(error, TN_E_IO, "cannot listen on %s port %u: %s", host, port, strerror(cause));
+    return tn_fail(error, TN_E_IO, "cannot listen on %s port %u: %s%s", host, port, strerror(cause),
+                   cause == EADDRINUSE ? "; take another port, or 0 for a free one" : "");
   }
   *descriptor = made;
   *bound = port_of(made);

@@ -44,6 +44,19 @@ static int unknown(const char *name) {
   return 2;
 }
 
+/* tenon help COMMAND, or COMMAND PART for those that have several: bench model. */
+static int help_on(int count, char **words) {
+  char help[] = "--help";
+  if (!strcmp(words[0], "help")) {
+    print_commands(stdout);
+    return tn_cli_finish_output();
+  }
+  const command_entry *wanted = find(words[0]);
+  if (!wanted) return unknown(words[0]);
+  if (count == 1) return wanted->run(2, (char *[]){words[0], help, NULL});
+  return wanted->run(3, (char *[]){words[0], words[1], help, NULL});
+}
+
 int main(int argc, char **argv) {
   tn_exit_on_interrupt();
   if (argc < 2) {
@@ -56,9 +69,7 @@ int main(int argc, char **argv) {
       print_commands(stdout);
       return tn_cli_finish_output();
     }
-    const command_entry *wanted = find(argv[2]);
-    char help[] = "--help";
-    return wanted ? wanted->run(2, (char *[]){argv[2], help, NULL}) : unknown(argv[2]);
+    return help_on(argc - 2, argv + 2);
   }
   const command_entry *command = find(!strcmp(name, "--version") ? "version" : name);
   return command ? command->run(argc - 1, argv + 1) : unknown(name);

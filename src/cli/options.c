@@ -182,7 +182,7 @@ tn_cli_result tn_cli_parse(const tn_cli_command *command, int argc, char **argv,
 }
 
 void tn_cli_help(const tn_cli_command *command) {
-  printf("tenon %s %s\n%s\n", command->name, command->usage, command->summary);
+  printf("tenon %s%s%s\n%s\n", command->name, *command->usage ? " " : "", command->usage, command->summary);
   if (command->option_count) printf("\nOptions\n");
   for (size_t i = 0; i < command->option_count; i++) {
     const tn_cli_option *option = command->options + i;

@@ -156,7 +156,7 @@ int tn_command_grammar(int argc, char **argv) {
   const tn_cli_command command = {
       .name = "grammar",
       .usage = "(--schema FILE | --gbnf FILE) --text TEXT | --jsonl",
-      .summary = "whether a text is one of a grammar's texts; the exit status is 0 whatever the verdict",
+      .summary = "Whether a text is one of a grammar's texts; the exit status is 0 whatever the verdict.",
       .options = options,
       .option_count = TN_COUNT(options)};
   tn_cli_result parsed = tn_cli_parse(&command, argc, argv, arguments, &count);

@@ -353,7 +353,7 @@ int tn_command_quantize(int argc, char **argv) {
   };
   const tn_cli_command command = {"quantize",
                                   "IN OUT.gguf --type TYPE [options]",
-                                  "Write a model with its weights in another format",
+                                  "Writes a model with its weights in another format.",
                                   options,
                                   TN_COUNT(options),
                                   2,
@@ -361,9 +361,12 @@ int tn_command_quantize(int argc, char **argv) {
   size_t count;
   tn_cli_result result = tn_cli_parse(&command, argc, argv, arguments, &count);
   if (result != TN_CLI_GO) return tn_cli_exit(result);
+  if (!type) {
+    fprintf(stderr, "tenon quantize: give the format of the matrices with --type\n");
+    return 2;
+  }
   tn_error error = {0};
-  tn_status status =
-      type ? parse_type(type, &q.dtype, &error) : tn_fail(&error, TN_E_INVALID, "quantize: --type is missing");
+  tn_status status = parse_type(type, &q.dtype, &error);
   if (status == TN_OK) status = parse_overrides(&q, &tensors, &error);
   if (status == TN_OK) status = open_source(&q, arguments[0], &error);
   if (status == TN_OK) status = plan_tensors(&q, &error);

@@ -265,7 +265,7 @@ int tn_command_render(int argc, char **argv) {
       {"jsonl", 0, TN_CLI_FLAG, &tool.jsonl, NULL, "one JSON request a line on stdin, one answer a line", 0, 0}};
   const tn_cli_command command = {.name = "render",
                                   .usage = "[MODEL] (--context FILE | --jsonl) [options]",
-                                  .summary = "the text that a chat template makes of a context",
+                                  .summary = "The text that a chat template makes of a context.",
                                   .options = options,
                                   .option_count = TN_COUNT(options),
                                   .max_arguments = 1};

@@ -257,6 +257,11 @@ void tn_generation_describe(tn_generation *generation, char *out, size_t capacit
   const tn_output *end = &first->end;
   const char *cause = NULL;
   unsigned long long answered = 0;
+  if (!first->is_done) { /* the connection went before the engine told its numbers */
+    snprintf(out, capacity, " choices=%zu prompt=%u stop=cancelled", generation->count, end->prompt_tokens);
+    tn_mutex_unlock(generation->lock);
+    return;
+  }
   for (size_t i = 0; i < generation->count; i++) {
     const tn_choice *choice = generation->choices + i;
     answered += choice->end.completion_tokens;
@@ -266,8 +271,7 @@ void tn_generation_describe(tn_generation *generation, char *out, size_t capacit
       out, capacity,
       " choices=%zu prompt=%u cached=%u completion=%llu queue_ms=%.1f prefill_ms=%.1f decode_ms=%.1f stop=%s%s%s%s",
       generation->count, end->prompt_tokens, end->cached_tokens, answered, (double)end->queue_ns / 1e6,
-      (double)end->prefill_ns / 1e6, (double)end->decode_ns / 1e6,
-      first->is_done ? reasons[end->finish < 5 ? end->finish : 4] : "cancelled", cause ? " cause=\"" : "",
-      cause ? cause : "", cause ? "\"" : "");
+      (double)end->prefill_ns / 1e6, (double)end->decode_ns / 1e6, reasons[end->finish < 5 ? end->finish : 4],
+      cause ? " cause=\"" : "", cause ? cause : "", cause ? "\"" : "");
   tn_mutex_unlock(generation->lock);
 }

@@ -66,6 +66,7 @@ tnj_value tnj_format_time(tnj_state *s, tnj_value format, const tn_jinja_time *t
 typedef enum tnj_case {
   TNJ_UPPER,
   TNJ_LOWER,
+  TNJ_FOLD,       /* str.casefold */
   TNJ_TITLE,      /* str.title: each run of letters */
   TNJ_WORD_TITLE, /* the filter: each word */
   TNJ_CAPITALIZE,

@@ -30,6 +30,7 @@ static size_t image(uint32_t c, tnj_case wanted, bool start, uint32_t out[3]) {
   switch (wanted) {
     case TNJ_UPPER: return tnj_to_upper(c, out);
     case TNJ_LOWER: return tnj_to_lower(c, out);
+    case TNJ_FOLD: return tnj_to_fold(c, out);
     case TNJ_SWAP: return tnj_is_upper(c) ? tnj_to_lower(c, out) : tnj_to_upper(c, out);
     case TNJ_WORD_TITLE: return start ? tnj_to_upper(c, out) : tnj_to_lower(c, out);
     default: return start ? tnj_to_title(c, out) : tnj_to_lower(c, out);
@@ -50,7 +51,7 @@ tnj_value tnj_change_case(tnj_state *s, tnj_value text, tnj_case wanted) {
       continue;
     }
     size_t count = image(c, wanted, start, mapped);
-    if (c == CAPITAL_SIGMA && mapped[0] == SMALL_SIGMA) {
+    if (c == CAPITAL_SIGMA && mapped[0] == SMALL_SIGMA && wanted != TNJ_FOLD) {
       tnj_work(s, tnj_size(text) * 4);
       if (final_sigma(text, at, next)) mapped[0] = FINAL_SIGMA;
     }

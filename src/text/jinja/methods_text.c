@@ -34,11 +34,9 @@ METHOD(swapcase) {
   return tnj_change_case(s, self, TNJ_SWAP);
 }
 
-/* Lower case, and the small letters that folding maps further: those whose upper case is several letters. */
 METHOD(casefold) {
   UNUSED;
-  return tnj_change_case(s, tnj_replace(s, self, tnj_string_text(s, "ß"), tnj_string_text(s, "ss"), SIZE_MAX),
-                         TNJ_LOWER);
+  return tnj_change_case(s, self, TNJ_FOLD);
 }
 
 static tnj_value strip_characters(tnj_state *s, tnj_value v) {

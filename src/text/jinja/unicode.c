@@ -203,3 +203,11 @@ size_t tnj_to_lower(uint32_t c, uint32_t out[3]) {
   out[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
   return 1;
 }
+
+size_t tnj_to_fold(uint32_t c, uint32_t out[3]) {
+  utf8proc_int32_t folded[3];
+  utf8proc_ssize_t count = utf8proc_decompose_char((utf8proc_int32_t)c, folded, 3, UTF8PROC_CASEFOLD, NULL);
+  if (count < 1 || count > 3) return tnj_to_lower(c, out);
+  for (utf8proc_ssize_t i = 0; i < count; i++) out[i] = (uint32_t)folded[i];
+  return (size_t)count;
+}

@@ -28,6 +28,7 @@ int tnj_digit_value(uint32_t c); /* of a decimal digit of any script, else -1 */
 /* Full case mappings: up to 3 code points; return how many. (The final sigma is str.lower's affair.) */
 size_t tnj_to_upper(uint32_t c, uint32_t out[3]);
 size_t tnj_to_lower(uint32_t c, uint32_t out[3]);
+size_t tnj_to_fold(uint32_t c, uint32_t out[3]);
 size_t tnj_to_title(uint32_t c, uint32_t out[3]);
 
 #endif

@@ -279,8 +279,21 @@ static bool has_byte_tokens(const tn_bpe *bpe, const char *data, size_t bytes) {
   return true;
 }
 
-/* A character without a symbol of its own. `*fusing`: the symbol before it is an unknown token. */
-static bool add_unknown(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, size_t start, size_t bytes, bool *fusing) {
+/* Unknown characters that have no symbol yet; bytes 0: none. */
+typedef struct unknown_run {
+  size_t start, bytes;
+} unknown_run;
+
+static bool flush_unknown(const tn_bpe *bpe, tn_bpe_work *work, unknown_run *run) {
+  bool good = !run->bytes || add_piece(work, run->start, run->bytes, bpe->unknown_id);
+  run->bytes = 0;
+  return good;
+}
+
+/* A character without a symbol of its own. As in the reference, an unknown token is written down only before the next
+ * known character, behind the byte tokens of the characters between, and with fuse_unk runs are one across these. */
+static bool add_unknown(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, size_t start, size_t bytes,
+                        unknown_run *run) {
   if (bpe->unknown == TN_BPE_UNKNOWN_KEEP) return add_piece(work, start, bytes, -1);
   if (!bpe->byte_level && bpe->byte_fallback && has_byte_tokens(bpe, word.data + start, bytes)) {
     for (size_t i = 0; i < bytes; i++)
@@ -288,17 +301,18 @@ static bool add_unknown(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, size
     return true;
   }
   if (bpe->unknown == TN_BPE_UNKNOWN_DROP) return true;
-  if (*fusing && bpe->fuse_unknown && work->symbol_count) {
-    work->symbols[work->symbol_count - 1].bytes += (uint32_t)bytes;
+  if (run->bytes && bpe->fuse_unknown) {
+    run->bytes += bytes;
     return true;
   }
-  *fusing = true;
-  return add_piece(work, start, bytes, bpe->unknown_id);
+  if (!flush_unknown(bpe, work, run)) return false;
+  *run = (unknown_run){start, bytes};
+  return true;
 }
 
 static bool split_symbols(const tn_bpe *bpe, tn_bpe_work *work, tn_text word) {
   work->symbol_count = 0;
-  bool fusing = false;
+  unknown_run run = {0};
   for (size_t at = 0, bytes; at < word.bytes; at += bytes) {
     uint32_t codepoint;
     int32_t id;
@@ -309,10 +323,11 @@ static bool split_symbols(const tn_bpe *bpe, tn_bpe_work *work, tn_text word) {
       bytes = bpe->byte_level ? 1 : tn_utf8_step(word.data + at, word.bytes - at, &codepoint);
       id = character_id(bpe, work, word, at, bytes);
     }
-    bool good = id >= 0 ? add_piece(work, at, bytes, id) : add_unknown(bpe, work, word, at, bytes, &fusing);
-    if (id >= 0) fusing = false;
-    if (!good) return false;
+    if (id < 0 ? !add_unknown(bpe, work, word, at, bytes, &run)
+               : !flush_unknown(bpe, work, &run) || !add_piece(work, at, bytes, id))
+      return false;
   }
+  if (!flush_unknown(bpe, work, &run)) return false;
   for (size_t i = 0; i < work->symbol_count; i++) {
     work->symbols[i].previous = (int32_t)i - 1;
     work->symbols[i].next = i + 1 < work->symbol_count ? (int32_t)i + 1 : -1;

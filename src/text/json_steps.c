@@ -1,4 +1,5 @@
 /* Normalizers, pre-tokenizers, decoders and post-processors of a tokenizer.json, as steps of a tokenizer. */
+#include <stdlib.h>
 #include "base/error.h"
 #include "text/json_parts.h"
 #include "text/reference_table.h"
@@ -364,7 +365,7 @@ static tn_status pair_id(tn_text json_text, tn_ids *list, tn_error *error) {
   return tn_ids_add(list, (int32_t)id) ? TN_OK : out_of_memory(error);
 }
 
-tn_status tn_json_build_postprocessor(tn_tokenizer *tokenizer, const tn_json_part *part, tn_error *error) {
+static tn_status build_postprocessor(tn_tokenizer *tokenizer, const tn_json_part *part, tn_error *error) {
   if (is(part, "ByteLevel")) return TN_OK;
   if (is(part, "BertProcessing") || is(part, "RobertaProcessing")) {
     tn_status status = pair_id(part->cls, &tokenizer->before, error);
@@ -377,4 +378,15 @@ tn_status tn_json_build_postprocessor(tn_tokenizer *tokenizer, const tn_json_par
   if (tn_json_array(&json))
     while (tn_json_item(&json)) template_element(tokenizer, &json, part, &behind);
   return tn_json_end(&json);
+}
+
+/* In a Sequence each processor stands around what those before it made. */
+tn_status tn_json_build_postprocessor(tn_tokenizer *tokenizer, const tn_json_part *part, tn_error *error) {
+  tn_ids inner = tokenizer->before;
+  tokenizer->before = (tn_ids){0};
+  tn_status status = build_postprocessor(tokenizer, part, error);
+  for (size_t i = 0; i < inner.count && status == TN_OK; i++)
+    if (!tn_ids_add(&tokenizer->before, inner.data[i])) status = out_of_memory(error);
+  free(inner.data);
+  return status;
 }

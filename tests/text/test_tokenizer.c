@@ -147,6 +147,42 @@ static void odd_vocabularies_work(void **state) {
   tn_tokenizer_destroy(t);
 }
 
+/* Some characters have byte tokens and some don't: ids as the `tokenizers` library (0.23) gives them. */
+static void unknown_characters_come_behind_byte_tokens(void **state) {
+  (void)state;
+#define FALLBACK(fuse)                                                                             \
+  "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"byte_fallback\":true,\"fuse_unk\":" fuse \
+  ",\"vocab\":{\"<unk>\":0,\"a\":1,\"<0xC3>\":2,\"<0xA9>\":3},\"merges\":[]}}"
+  tn_tokenizer *t = from_json(FALLBACK("false"));
+  check(t, (tn_span[]){SPAN("xéa", true)}, 1, "2 3 0 1");
+  check(t, (tn_span[]){SPAN("xxéya", true)}, 1, "0 2 3 0 0 1");
+  check(t, (tn_span[]){SPAN("éx", true)}, 1, "2 3 0");
+  tn_tokenizer_destroy(t);
+  t = from_json(FALLBACK("true"));
+  check(t, (tn_span[]){SPAN("xxéya", true)}, 1, "2 3 0 1");
+  check(t, (tn_span[]){SPAN("xaxx", true)}, 1, "0 1 0");
+  tn_tokenizer_destroy(t);
+#undef FALLBACK
+}
+
+static void later_processors_stand_outside(void **state) {
+  (void)state;
+  tn_tokenizer *t = from_json(
+      "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"BertProcessing\",\"cls\":[\"c\",2],"
+      "\"sep\":[\"d\",3]},{\"type\":\"ByteLevel\"},{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+      "\"id\":"
+      "\"e\"}},{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"e\"}}],\"special_tokens\":{\"e\":{\"ids\":"
+      "[4]}}}]},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"d\":3,\"e\":4},\"merges\":[]}}");
+  tn_ids ids = {0};
+  tn_span span = SPAN("ab", true);
+  assert_int_equal(tn_tokenizer_encode(t, &span, 1, TN_ENCODE_BOS | TN_ENCODE_EOS, &ids, NULL), TN_OK);
+  static const int32_t expected[] = {4, 2, 0, 1, 3, 4};
+  assert_int_equal(ids.count, 6);
+  assert_memory_equal(ids.data, expected, sizeof expected);
+  free(ids.data);
+  tn_tokenizer_destroy(t);
+}
+
 static tn_status encode_status(const tn_tokenizer *tokenizer, const char *text, size_t bytes, const char *says) {
   tn_span span = {{text, bytes}, true};
   tn_ids ids = {0};
@@ -257,6 +293,8 @@ int main(void) {
       cmocka_unit_test(merges_never_make_control_tokens),
       cmocka_unit_test(bad_files_are_refused_with_a_reason),
       cmocka_unit_test(odd_vocabularies_work),
+      cmocka_unit_test(unknown_characters_come_behind_byte_tokens),
+      cmocka_unit_test(later_processors_stand_outside),
       cmocka_unit_test(hostile_patterns_end),
       cmocka_unit_test(growth_is_limited),
       cmocka_unit_test(long_words_take_n_log_n),

@@ -211,6 +211,13 @@ static enum MHD_Result preflight(tn_exchange *exchange, const tn_route *route) {
   return tn_http_queue(exchange, 204, response, NULL);
 }
 
+static enum MHD_Result not_json(tn_exchange *exchange, const json_error_t *fault) {
+  bool is_zero = json_error_code(fault) == json_error_null_character;
+  return tn_http_error(exchange, 400, NULL, "invalid_json", "%s: %s (line %d, column %d)",
+                       is_zero ? "the body is not taken" : "the body is not JSON",
+                       is_zero ? "a text holds the character \\u0000" : fault->text, fault->line, fault->column);
+}
+
 static enum MHD_Result answer_body(tn_exchange *exchange, const tn_route *route) {
   json_error_t fault;
   tn_error error;
@@ -218,9 +225,7 @@ static enum MHD_Result answer_body(tn_exchange *exchange, const tn_route *route)
   json_t *body = json_loadb(exchange->body.size ? exchange->body.data : "", exchange->body.size, 0, &fault);
   tn_buf_finish(&exchange->body);
   tn_buf_init(&exchange->body);
-  if (!body)
-    return tn_http_error(exchange, 400, NULL, "invalid_json", "the body is not JSON: %s (line %d, column %d)",
-                         fault.text, fault.line, fault.column);
+  if (!body) return not_json(exchange, &fault);
   enum MHD_Result result;
   if (tn_fields_check(body, route->fields, &parameter, &error) != TN_OK)
     result =

@@ -105,7 +105,7 @@ static bool add_message(tn_conversion *to, const json_t *turn, size_t number) {
 static bool add_conversation(tn_conversion *to, const json_t *body) {
   const json_t *messages = tn_field(body, "messages"), *system = tn_field(body, "system");
   size_t count = json_array_size(messages);
-  if (system) {
+  if (json_is_string(system) || json_array_size(system)) {
     json_t *message = tn_convert_message(to, "system");
     if (!message || !add_texts(to, message, system, "system")) return false;
   }

@@ -232,6 +232,7 @@ class Api(unittest.TestCase):
         self.refused(TEXT, [], None, "object")
         self.refused(TEXT, b"{", None, "not JSON")
         self.refused(TEXT, b'{"prompt": "\xff"}', None, "not JSON")
+        self.refused(TEXT, b'{"prompt": "a\\u0000"}', None, "holds the character \\u0000")
         self.refused("/v1/embeddings", {}, None, "/v1/embeddings", status=404)
         self.refused(CHAT, chat(store=True), "store", "nothing is stored")
         error = self.refused(TEXT, text(prompt=[5] * 300), None, "300")

@@ -128,6 +128,7 @@ class Messages(unittest.TestCase):
         text = ('tool add;system: be\nkind;user: hi;assistant: HmI add calls add {"a": 1};tool: 2;user: and\nnow?;')
         count = prompt(messages=turns, system=system, tools=[ADD])
         self.assertEqual(count, len(text))
+        self.assertEqual(prompt(messages=turns, system=[]), prompt(messages=turns))
         self.assertEqual(prompt(messages=turns, system="be\nkind", tools=[ADD], tool_choice={"type": "none"}),
                          len(text) - len("tool add;"))
         usage = self.good({"messages": turns, "system": system, "tools": [ADD], "max_tokens": 1})["usage"]

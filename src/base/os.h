@@ -95,8 +95,6 @@ uint64_t tn_machine_memory_free(void);
 static inline bool tn_memory_is_tight(uint64_t bytes, uint64_t free_bytes) {
   return bytes > free_bytes / 4 * 3;
 }
-/* Peak resident bytes of this process so far. */
-uint64_t tn_process_peak_memory(void);
 /* The processor's name, zero-terminated in `out`. */
 void tn_machine_cpu_name(char *out, size_t capacity);
 

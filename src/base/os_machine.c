@@ -178,11 +178,6 @@ uint64_t tn_machine_memory_free(void) {
   return machine_memory().left;
 }
 
-uint64_t tn_process_peak_memory(void) {
-  struct rusage usage;
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
-}
-
 void tn_machine_cpu_name(char *out, size_t capacity) {
   if (!capacity) return;
   snprintf(out, capacity, "unknown processor");

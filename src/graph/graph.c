@@ -186,13 +186,6 @@ size_t tn_graph_producer(const tn_graph *graph, tn_ref value) {
   return SIZE_MAX;
 }
 
-void tn_graph_replace_uses(tn_graph *graph, tn_ref from, tn_ref to) {
-  for (size_t i = 0; i < graph->op_count; i++)
-    for (uint32_t k = 0; k < graph->ops[i].input_count; k++)
-      if (graph->ops[i].inputs[k] == from) graph->ops[i].inputs[k] = to;
-  if (graph->logits == from) tn_graph_set_logits(graph, to);
-}
-
 static void describe(const tn_graph *graph, tn_ref ref, tn_value_desc *desc) {
   *desc = (tn_value_desc){0};
   if (ref == TN_NO_VALUE) return;

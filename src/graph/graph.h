@@ -142,8 +142,6 @@ void tn_graph_remove_op(tn_graph *graph, size_t at);
 uint32_t tn_graph_uses(const tn_graph *graph, tn_ref value);
 /* Position of the op that writes the value, or SIZE_MAX. */
 size_t tn_graph_producer(const tn_graph *graph, tn_ref value);
-/* Every reader of `from` reads `to` instead. */
-void tn_graph_replace_uses(tn_graph *graph, tn_ref from, tn_ref to);
 /* Fills a query for one op, for `supports` and shape checks. */
 void tn_graph_query(const tn_graph *graph, const tn_graph_op *op, tn_op_query *query);
 

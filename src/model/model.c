@@ -178,9 +178,6 @@ void tn_model_close(tn_model *model) {
 const tn_container *tn_model_container(const tn_model *model) {
   return &model->file;
 }
-const tn_gguf *tn_model_file(const tn_model *model) {
-  return model->file.gguf;
-}
 const tn_hyper *tn_model_hyper(const tn_model *model) {
   return &model->hyper;
 }

@@ -9,7 +9,6 @@
 #include "tenon/tenon.h"
 
 const tn_container *tn_model_container(const tn_model *model);
-const tn_gguf *tn_model_file(const tn_model *model); /* NULL where the model is a folder */
 const tn_hyper *tn_model_hyper(const tn_model *model);
 const tn_family *tn_model_family(const tn_model *model);
 const tn_tokenizer *tn_model_tokenizer(const tn_model *model); /* NULL: none */

@@ -2,8 +2,8 @@
  * it to help (weights are read from end to end each step, and the processor's page tables otherwise cost a sixth). For
  * the same reason a file that leaves enough memory free is read rather than mapped: mapped files are on small pages.
  *
- * States are the exception at their begin. Each layer's pages of KV lie together and are taken in order, so a short text
- * fills a little of many places: on huge pages that would be 2 MB for each. */
+ * States are the exception at their begin. Each layer's pages of KV lie together and are taken in order, so a short
+ * text fills a little of many places: on huge pages that would be 2 MB for each. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

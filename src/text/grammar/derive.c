@@ -99,11 +99,6 @@ tn_expr tn_expr_derive(tn_exprs *x, tn_expr e, uint32_t class_) {
   return derive(x, e, class_, true);
 }
 
-bool tn_expr_holds(tn_exprs *x, tn_expr e, const char *bytes, size_t size) {
-  for (size_t i = 0; i < size && e != TN_EXPR_NOTHING; i++) e = derive(x, e, x->class_of[(uint8_t)bytes[i]], false);
-  return tn_expr_nullable(x, e);
-}
-
 /* ---- the search for a text ---- */
 
 typedef struct search {

@@ -136,9 +136,6 @@ tn_expr tn_expr_multiple(tn_exprs *x, uint32_t divisor, uint32_t scale);
 /* A new rule without a body (`nothing`); UINT32_MAX after a failure. */
 uint32_t tn_rule_add(tn_exprs *x);
 
-static inline const tn_expr_node *tn_expr_at(const tn_exprs *x, tn_expr e) {
-  return &x->nodes[e];
-}
 static inline bool tn_expr_nullable(const tn_exprs *x, tn_expr e) {
   return x->nodes[e].flags & TN_EXPR_NULLABLE;
 }
@@ -160,8 +157,6 @@ uint32_t tn_exprs_new_stamp(tn_exprs *x);
 tn_expr tn_expr_derive(tn_exprs *x, tn_expr e, uint32_t class_);
 /* True when an expression without calls has no text (a bounded search; out of steps is a failure). */
 bool tn_expr_is_barren(tn_exprs *x, tn_expr e);
-/* True when the expression without calls holds exactly this text. */
-bool tn_expr_holds(tn_exprs *x, tn_expr e, const char *bytes, size_t size);
 
 /* ---- analysis (analyse.c) ---- */
 

@@ -48,6 +48,7 @@ void tn_plan(const uint32_t *pending, const uint32_t *silent, uint32_t *planned,
              uint32_t logits, uint32_t *turn) {
   budget left = {rows, logits};
   for (uint32_t i = 0; i < count; i++) planned[i] = 0;
+  if (count > 0 && pending[0] > 1) grant(pending[0], silent[0], &planned[0], (budget){1, 1}, &left);
   plan_decoding(pending, silent, planned, count, turn, &left);
   for (uint32_t i = 0; i < count; i++) {
     if (pending[i] < 2) continue;

@@ -171,10 +171,11 @@ static uint32_t findable(const tn_request *request) {
   return tn_request_is_scoring(request) ? request->scored : request->token_count;
 }
 
-/* The next length, above `present`, at which others find what the ledger leaves behind. */
+/* The next length, above `present` and what the ledger has left behind already, at which others find more of it. */
 static uint32_t next_landing(const tn_ledger *ledger, uint32_t present) {
-  if (!ledger->kv->states) return present + TN_PAGE_SLOTS;
-  return tn_ledger_next_snapshot(ledger, present > ledger->length ? present : ledger->length);
+  if (present < ledger->length) present = ledger->length;
+  if (ledger->kv->states) return tn_ledger_next_snapshot(ledger, present);
+  return (present / TN_PAGE_SLOTS + 1) * TN_PAGE_SLOTS;
 }
 
 /* Is a running request about to publish more of this one's tokens, behind the `present` ones found? Then this one waits
@@ -238,7 +239,11 @@ static bool make_way(tn_scheduler *scheduler, const tn_request *request) {
  * of lower priority make way for it. */
 static void admit_waiting(tn_scheduler *scheduler) {
   for (tn_request **link = &scheduler->waiting; *link;) {
-    admission answer = scheduler->free_ledger_count ? admit(scheduler, link) : NO_ROOM;
+    admission answer = NO_ROOM;
+    if (scheduler->free_ledger_count)
+      answer = admit(scheduler, link);
+    else if (has_forerunner(scheduler, *link, 0)) /* nobody makes way for one that would only wait */
+      answer = HAS_TO_WAIT;
     if (answer == NO_ROOM && !make_way(scheduler, *link)) break;
     if (answer == HAS_TO_WAIT) link = &(*link)->next;
   }

@@ -36,6 +36,10 @@ static void rows_go_where_they_should(void **state) {
       {512, 64, 0, {0}, {0}},
       {64, 64, 3, {0, 90, 0}, {0, 64, 0}}, /* only one may run */
       {1, 64, 2, {7, 9}, {1, 0}},
+      {1, 64, 2, {9, 7}, {1, 0}}, /* the oldest always goes on, however little there is */
+      {3, 64, 2, {90, 5}, {1, 2}},
+      {2, 64, 3, {9, 1, 1}, {1, 1, 0}},
+      {64, 1, 2, {2, 1}, {1, 1}},
   };
   for (size_t c = 0; c < TN_COUNT(cases); c++) {
     uint32_t planned[MOST] = {9, 9, 9, 9, 9, 9, 9, 9}, silent[MOST], turn = 0;
@@ -100,6 +104,7 @@ static void budgets_hold(void **state) {
       left_over += planned[i] < silent[i] || (planned[i] < pending[i] && logits_used < logits);
     assert_true(rows_used <= rows && logits_used <= logits);
     if (rows_used < rows) assert_int_equal(left_over, 0);
+    if (count && pending[0] > 1) assert_true(planned[0] > 0);
   }
 }
 

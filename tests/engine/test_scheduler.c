@@ -136,6 +136,13 @@ static void make_job(test_job *job, uint32_t count, uint32_t common, uint32_t ma
   job->options.seed = fake_random(random);
 }
 
+/* The answer has all its max_tokens. */
+static void never_end(test_job *job) {
+  static const tn_logit_bias no_end = {.token = 3, .bias = -100.0f};
+  job->options.logit_bias = &no_end;
+  job->options.logit_bias_count = 1;
+}
+
 /* A token of the prompt with its log-probability, the first without. */
 static void check_score(const fake_config *config, test_job *job, const tn_output *output) {
   assert_true(job->options.prompt_logprobs && job->got == 0 && job->scored < job->options.token_count);
@@ -202,6 +209,19 @@ static void assert_nothing_held(test_rig *rig) {
 static const fake_config PLAIN = {
     .max_rows = 64, .max_sequences = 8, .max_logits_rows = 64, .max_context = 512, .pages = 128, .group_count = 1};
 
+/* Steps and drains until all have ended, in at most `most` steps. */
+static void finish_all(test_rig *rig, test_job *jobs, uint32_t count, uint32_t most) {
+  uint32_t steps = 0;
+  while (step(rig)) {
+    for (uint32_t i = 0; i < count; i++) drain(&jobs[i]);
+    assert_true(++steps < most);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    finish_job(&jobs[i]);
+    assert_whole(&jobs[i]);
+  }
+}
+
 /* ---- tests ---- */
 
 static void one_request_answers(void **state) {
@@ -241,15 +261,7 @@ static void finish_in_small_pool(test_drafting drafting) {
     pages += tn_pages_of((uint32_t)jobs[i].options.token_count + 150);
   }
   assert_true(pages >= 200);
-  uint32_t steps = 0;
-  while (step(&rig)) {
-    for (uint32_t i = 0; i < 30; i++) drain(&jobs[i]);
-    assert_true(++steps < 20000);
-  }
-  for (uint32_t i = 0; i < 30; i++) {
-    finish_job(&jobs[i]);
-    assert_whole(&jobs[i]);
-  }
+  finish_all(&rig, jobs, 30, 20000);
   assert_nothing_held(&rig);
   rig_finish(&rig);
 }
@@ -470,6 +482,54 @@ static void priority_goes_first(void **state) {
   while (step(&rig)) {
   }
   for (uint32_t i = 0; i < 3; i++) finish_job(&jobs[i]);
+  rig_finish(&rig);
+}
+
+/* Steps of one row: a young request that decodes finds no page, and the oldest, which holds most, must go on before it
+ * although its prompt isn't done. */
+static void oldest_goes_on_row_by_row(void **state) {
+  (void)state;
+  fake_config config = PLAIN;
+  config.max_rows = 1;
+  config.pages = 6;
+  test_rig rig;
+  rig_init(&rig, config, 2, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job jobs[2];
+  uint64_t random = 3;
+  make_job(&jobs[0], 150, 0, 20, &random);
+  make_job(&jobs[1], 10, 0, 100, &random);
+  never_end(&jobs[1]);
+  submit(&rig, &jobs[0]);
+  for (uint32_t i = 0; i < 100; i++) step(&rig);
+  submit(&rig, &jobs[1]);
+  finish_all(&rig, jobs, 2, 2000);
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
+/* All places are taken, and who comes would only wait for the pages of one of the same prompt: nobody makes way for it
+ * until it could run. */
+static void nobody_makes_way_for_one_that_waits(void **state) {
+  (void)state;
+  fake_config config = PLAIN;
+  config.max_rows = 16;
+  test_rig rig;
+  rig_init(&rig, config, 2, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job jobs[3];
+  uint64_t random = 4;
+  make_job(&jobs[0], 200, 200, 20, &random);
+  make_job(&jobs[1], 5, 0, 60, &random);
+  make_job(&jobs[2], 200, 200, 20, &random);
+  jobs[1].options.priority = -1;
+  never_end(&jobs[1]);
+  submit(&rig, &jobs[0]);
+  submit(&rig, &jobs[1]);
+  step(&rig);
+  submit(&rig, &jobs[2]);
+  finish_all(&rig, jobs, 3, 2000);
+  assert_int_equal(rig.scheduler.counters.preemptions, 1);
+  assert_int_equal(jobs[2].last.cached_tokens, 192);
+  assert_nothing_held(&rig);
   rig_finish(&rig);
 }
 
@@ -869,6 +929,8 @@ int main(void) {
       cmocka_unit_test(snapshots_are_found),
       cmocka_unit_test(salts_separate),
       cmocka_unit_test(priority_goes_first),
+      cmocka_unit_test(oldest_goes_on_row_by_row),
+      cmocka_unit_test(nobody_makes_way_for_one_that_waits),
       cmocka_unit_test(lower_priority_makes_way),
       cmocka_unit_test(cancel_ends_within_a_step),
       cmocka_unit_test(late_request_ends_with_an_error),

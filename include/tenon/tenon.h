@@ -306,6 +306,7 @@ TN_API tn_status tn_engine_submit(tn_engine *engine, const tn_request_options *o
 TN_API tn_status tn_request_next(tn_request *request, tn_output *output, uint64_t timeout_ns);
 /* Ends the request within one step; its last output has finish CANCELLED. Any thread, any time, any number of times. */
 TN_API void tn_request_cancel(tn_request *request);
+/* Frees it; one that still runs is cancelled first. NULL is allowed. */
 TN_API void tn_request_destroy(tn_request *request);
 
 /* A session: as tn_engine_save_cache, of what the cache knows of one request's prompt and answer alone (`request` NULL:

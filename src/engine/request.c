@@ -20,6 +20,28 @@ static tn_status check_tokens(const tn_request_limits *limits, const int32_t *to
   return TN_OK;
 }
 
+/* Is there what the counts promise? */
+static tn_status check_lists(const tn_request_options *options, tn_error *error) {
+  const struct {
+    const char *name;
+    const char *const *texts;
+    size_t count;
+  } lists[] = {{"stop", options->stop, options->stop_count},
+               {"choices", options->choices, options->choice_count},
+               {"dry_sequence_breakers", options->dry_sequence_breakers, options->dry_sequence_breaker_count}};
+  if (options->logit_bias_count && !options->logit_bias)
+    return tn_fail(error, TN_E_INVALID, "logit_bias is NULL, and %zu biases are said to be there",
+                   options->logit_bias_count);
+  for (size_t i = 0; i < TN_COUNT(lists); i++) {
+    if (lists[i].count && !lists[i].texts)
+      return tn_fail(error, TN_E_INVALID, "%s is NULL, and %zu texts are said to be there", lists[i].name,
+                     lists[i].count);
+    for (size_t k = 0; k < lists[i].count; k++)
+      if (!lists[i].texts[k]) return tn_fail(error, TN_E_INVALID, "%s: text %zu is NULL", lists[i].name, k);
+  }
+  return TN_OK;
+}
+
 static void read_sampling(tn_sampling *sampling, const tn_request_options *options) {
   *sampling = (tn_sampling){.logit_bias = options->logit_bias,
                             .logit_bias_count = options->logit_bias_count,
@@ -96,6 +118,7 @@ tn_status tn_request_create(const tn_request_limits *limits, const tn_request_op
   tn_sampling sampling;
   read_sampling(&sampling, options);
   tn_status status = check_tokens(limits, tokens, token_count, error);
+  if (status == TN_OK) status = check_lists(options, error);
   if (status == TN_OK) status = tn_sampling_check(&sampling, limits->vocabulary->size, error);
   if (status != TN_OK) return status;
   tn_request *request = calloc(1, sizeof *request);

@@ -244,6 +244,20 @@ static void wrong_requests_are_refused(void **state) {
   options.stop = &stop;
   options.stop_count = 1;
   assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_INVALID);
+  stop = NULL;
+  assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_INVALID);
+  assert_non_null(strstr(error.message, "stop: text 0 is NULL"));
+  options.stop = NULL;
+  assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_INVALID);
+  assert_non_null(strstr(error.message, "stop is NULL"));
+  options.stop_count = 0;
+  options.logit_bias_count = 2;
+  assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_INVALID);
+  assert_non_null(strstr(error.message, "logit_bias is NULL"));
+  options.logit_bias_count = 0;
+  options.choice_count = 2;
+  assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_INVALID);
+  assert_non_null(strstr(error.message, "choices is NULL"));
   assert_null(request);
   tn_engine_destroy(engine);
 }

@@ -288,6 +288,27 @@ static bool announces_too_much(const tn_exchange *exchange) {
   return length && strtoull(length, NULL, 10) > (unsigned long long)exchange->server->options.body_mib << 20;
 }
 
+static enum MHD_Result count_lengths(void *count, enum MHD_ValueKind kind, const char *name, const char *value) {
+  (void)kind, (void)value;
+  if (!strcasecmp(name, "Content-Length") || !strcasecmp(name, "Transfer-Encoding")) ++*(unsigned *)count;
+  return MHD_YES;
+}
+
+/* Whether the head tells more than once where the body ends: what stands behind one end may be a request behind
+ * another, which a proxy in front did not see. */
+static bool has_many_lengths(const tn_exchange *exchange) {
+  unsigned count = 0;
+  MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_lengths, &count);
+  return count > 1;
+}
+
+static enum MHD_Result refuse_lengths(tn_exchange *exchange) {
+  struct MHD_Response *response = json_response(tn_http_error_json(
+      exchange, 400, NULL, "many_lengths", "expected one Content-Length or Transfer-Encoding, more were given"));
+  if (response) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+  return tn_http_queue(exchange, 400, response, "application/json");
+}
+
 enum MHD_Result tn_http_handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                                const char *version, const char *data, size_t *bytes, void **slot) {
   tn_server *server = context;
@@ -296,6 +317,7 @@ enum MHD_Result tn_http_handle(void *context, struct MHD_Connection *connection,
   if (!exchange) {
     *slot = exchange = begin(server, connection, url, method);
     if (!exchange) return MHD_NO;
+    if (has_many_lengths(exchange)) return refuse_lengths(exchange);
     exchange->is_too_large = announces_too_much(exchange);
     return exchange->is_too_large ? dispatch(exchange) : MHD_YES;
   }

@@ -82,13 +82,30 @@ class Connections(unittest.TestCase):
             deep = b'{"prompt":' + b"[" * 100000 + b"]" * 100000 + b"}"
             self.assertEqual(server.ask("POST", TEXT, deep)[0], 400)
             with server.connect() as connection:
-                connection.send("POST", TEXT, b"", ["Content-Length: 99999999"])
+                connection.send("POST", TEXT, headers=["Content-Length: 99999999"])
                 self.assertEqual(connection.head()[0], 413)
             with server.connect() as connection:  # larger than its head says
                 connection.socket.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                                           + b"10000\r\n" + b" " * 65536 + b"\r\n" * 1
                                           + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 17 + b"0\r\n\r\n")
                 self.assertEqual(connection.head()[0], 413)
+
+    def test_two_ends_of_a_body(self):
+        """They get an error, and what stands behind either end is no request."""
+        hidden = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+        with Server(TENON, MODEL) as server:
+            for lengths in ((b"Content-Length: 0", b"Content-Length: %d" % len(hidden)),
+                            (b"Content-Length: 2", b"content-length: 2"),
+                            (b"Content-Length: 0", b"Transfer-Encoding: chunked"),
+                            (b"Transfer-Encoding: chunked", b"Content-Length: 5")):
+                with server.connect() as connection:
+                    connection.socket.sendall(b"POST /tokenize HTTP/1.1\r\nHost: a\r\n" + b"\r\n".join(lengths) +
+                                              b"\r\n\r\n" + b"0\r\n\r\n" + hidden)
+                    status, headers = connection.head()
+                    self.assertEqual((status, headers["connection"]), (400, "close"), lengths)
+                    rest = connection.file.read()
+                    self.assertIn(b"Content-Length", rest)
+                    self.assertNotIn(b"HTTP/1.1", rest)
 
     def test_requests_that_never_come_whole(self):
         with Server(TENON, MODEL, "--idle-timeout", "1") as server:

@@ -54,8 +54,10 @@ static bool find_byte_ids(tn_bpe *bpe) {
   return true;
 }
 
-/* Notes which bytes stand in front of the space marker inside a token. */
+/* Notes which bytes stand in front of the space marker inside a token. Where unknown characters are dropped, a marker
+ * may come to stand behind any other, and no border is safe. */
 static void find_marker_joins(tn_bpe *bpe) {
+  if (bpe->unknown == TN_BPE_UNKNOWN_DROP) return;
   for (size_t id = 0; id < bpe->vocab_count; id++) {
     tn_text text = tn_token_table_text(bpe->table, id);
     for (size_t i = 1; i + 3 <= text.bytes; i++) {

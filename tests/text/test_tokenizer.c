@@ -163,6 +163,10 @@ static void unknown_characters_come_behind_byte_tokens(void **state) {
   check(t, (tn_span[]){SPAN("xaxx", true)}, 1, "0 1 0");
   tn_tokenizer_destroy(t);
 #undef FALLBACK
+  /* Without an unknown token they are dropped, and merges reach across. */
+  t = from_json("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"▁\":0,\"a\":1,\"▁▁\":2},\"merges\":[\"▁ ▁\"]}}");
+  check(t, (tn_span[]){SPAN("a▁x▁a▁", true)}, 1, "1 2 1 0");
+  tn_tokenizer_destroy(t);
 }
 
 static void later_processors_stand_outside(void **state) {

@@ -401,7 +401,7 @@ static tn_status try_out(constructor make, const char *text, const char *input, 
   tn_status status = make(&grammar, text, strlen(text), &error);
   *matched = TN_OK;
   if (status != TN_OK) {
-    assert_true(error.status == status && error.message[0]);
+    assert_true(error.status == status && error.message[0] && !strstr(error.message, "(null)"));
     assert_null(grammar);
     return status;
   }
@@ -423,6 +423,7 @@ static void deep_input_is_refused_or_taken(void **state) {
   text = repeated("{\"items\":", 190, "", "{}");
   assert_int_equal(try_out(tn_grammar_from_schema, text, "", &matched), TN_E_INVALID);
   free(text);
+  assert_int_equal(try_out(tn_grammar_from_schema, "[1]", "", &matched), TN_E_INVALID);
   text = repeated("(", 100000, "root ::= ", "\"a\"");
   assert_int_equal(try_out(tn_grammar_from_gbnf, text, "", &matched), TN_E_LIMIT);
   assert_int_equal(try_out(tn_grammar_from_regex, text + 9, "", &matched), TN_E_LIMIT);

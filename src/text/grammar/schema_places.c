@@ -109,8 +109,8 @@ bool tn_schema_set_add(tn_schema *s, tn_schema_set *set, const json_t *json, uin
   if (json_is_true(json)) return true;
   if (json_is_false(json)) return set->never = true;
   if (json_is_object(json)) return set_push(s, set, tn_schema_place_of(s, json, parent, step, step2));
-  return tn_schema_fail(s, TN_E_INVALID, parent, "%s%s%s: a schema is an object or a boolean", step, step2 ? "/" : "",
-                        step2 ? step2 : "");
+  return tn_schema_fail(s, TN_E_INVALID, parent, "%s%s%s%sa schema is an object or a boolean", step ? step : "",
+                        step2 ? "/" : "", step2 ? step2 : "", step ? ": " : "");
 }
 
 /* ---- keywords ---- */

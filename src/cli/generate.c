@@ -117,10 +117,18 @@ static void write_reasoning(writer *w, const tn_output *output) {
   fwrite(output->text, 1, output->text_bytes, stderr);
 }
 
+/* A call's arguments. Numbers beyond 64 bits become floats; those beyond a float leave the arguments a text. */
+static json_t *arguments_json(const tn_output *output) {
+  json_t *arguments = json_loadb(output->text, output->text_bytes, JSON_ALLOW_NUL, NULL);
+  if (!arguments)
+    arguments = json_loadb(output->text, output->text_bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+  return arguments ? arguments : json_stringn(output->text, output->text_bytes);
+}
+
 /* {"tool_call": {"id": ..., "name": ..., "arguments": {...}}} in a line of its own. */
 static void write_call(writer *w, const tn_output *output) {
   json_t *call = json_pack("{s:s, s:s, s:o?}", "id", output->tool_id, "name", output->tool_name, "arguments",
-                           json_loadb(output->text, output->text_bytes, JSON_ALLOW_NUL, NULL));
+                           arguments_json(output));
   json_t *line = json_pack("{s:O?}", "tool_call", call);
   char *text = line ? json_dumps(line, 0) : NULL;
   if (w->in_line) write_out(w, "\n", 1);

@@ -6,7 +6,7 @@
 
 void tn_answer_send(tn_generation *generation, const char *name, json_t *json) {
   tn_buf *out = &generation->out;
-  char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+  char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
   json_decref(json);
   if (!text) out->failed = true;
   if (name) tn_buf_printf(out, "event: %s\n", name);

@@ -34,12 +34,19 @@ static json_t *message(const tn_generation *generation, json_t *content, const c
                    reason, "stop_sequence", sequence, "usage", usage_json(generation));
 }
 
+/* A call's arguments. Numbers beyond 64 bits become floats; those beyond a float leave the arguments a text. */
+static json_t *arguments_json(const char *text, size_t bytes) {
+  json_t *arguments = json_loadb(text, bytes, JSON_ALLOW_NUL, NULL);
+  if (!arguments) arguments = json_loadb(text, bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+  return arguments ? arguments : tn_json_text(text, bytes);
+}
+
 /* The content block of a piece, with its text or as it begins. */
 static json_t *block(const tn_piece *piece, bool is_whole) {
   const char *text = is_whole && piece->text.size ? piece->text.data : "";
   size_t bytes = is_whole ? piece->text.size : 0;
   if (piece->kind == TN_OUTPUT_TOOL_CALL) {
-    json_t *input = is_whole ? json_loadb(text, bytes, JSON_ALLOW_NUL, NULL) : json_object();
+    json_t *input = is_whole ? arguments_json(text, bytes) : json_object();
     return json_pack("{s:s, s:s, s:o, s:o}", "type", "tool_use", "id", piece->id, "name",
                      tn_json_text(piece->name.data, piece->name.size), "input", input);
   }

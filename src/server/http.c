@@ -72,7 +72,7 @@ enum MHD_Result tn_http_queue(tn_exchange *exchange, unsigned status, struct MHD
 }
 
 static struct MHD_Response *json_response(json_t *json) {
-  char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+  char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
   json_decref(json);
   return text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE) : NULL;
 }

@@ -114,6 +114,8 @@ static json_t *fixed_arguments(const tn_chat_template *chat, const json_t *argum
   if (!text || too_deep(text)) return NULL;
   if (text[strspn(text, " \t\r\n")] == 0) return json_object(); /* how some clients say "none" */
   fixed = json_loadb(text, json_string_length(arguments), JSON_ALLOW_NUL, NULL);
+  /* Integers of more than 64 bits: as floats rather than not at all. */
+  if (!fixed) fixed = json_loadb(text, json_string_length(arguments), JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
   if (json_is_object(fixed)) return fixed;
   json_decref(fixed);
   return NULL;

@@ -50,6 +50,10 @@ def main():
         check("none", run("run", model, "-p", "x", "--tools", tools, "--tool-choice", "none", "-n", "4"), 0, ["I add"], "Hm.")
         ids = check("chat", run("chat", model, "--tools", tools, stdin="x\n3\n"), 0, ["I add.", call, "I add.", call], "Hm.")
         assert len(set(ids)) == 2, ids
+        parrot.write(model, TEMPLATE, [piece.replace("1}}", "98765432109876543210}}") for piece in SCRIPT])
+        long = {"name": "add", "arguments": {"a": 98765432109876543210.0}}
+        check("long integer", run("run", model, "-p", "x", "--tools", tools), 0, ["I add.", long], "Hm.")
+        parrot.write(model, TEMPLATE, SCRIPT)
         schema = os.path.join(folder, "schema.json")
         with open(schema, "w") as file:
             json.dump({"const": [1, 2]}, file)

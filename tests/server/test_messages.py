@@ -55,6 +55,17 @@ class Messages(unittest.TestCase):
             self.assertEqual((name, line[:6]), ("event: " + events[-1]["type"], "data: "))
         return events
 
+    def test_numbers_in_arguments(self):
+        """All digits of a float; a number beyond 64 bits comes as one."""
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "parrot.gguf")
+            parrot.write(model, TEMPLATE, [piece.replace("1}}", "98765432109876543210, \"b\": 47.12345678901234}}") for piece in SCRIPT])
+            server = Server(TENON, model)
+            schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "number"}}}
+            status, answer = server.post(PATH, ask(tools=[{"name": "add", "input_schema": schema}]))
+            assert server.stop() == 0
+        self.assertEqual((status, answer["content"][-1]["input"]), (200, {"a": 98765432109876543210.0, "b": 47.12345678901234}))
+
     def refused(self, body, words, status=400, kind="invalid_request_error", path=PATH):
         got, answer = self.server.post(path, body)
         self.assertEqual((got, answer["type"], answer["error"]["type"]), (status, "error", kind), answer)

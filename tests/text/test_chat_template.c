@@ -95,6 +95,15 @@ static void gives(const char *source, const char *messages, const char *tools, c
   tn_chat_template_destroy(chat);
 }
 
+/* An integer of more than 64 bits doesn't keep arguments from being read. */
+static void long_integers_in_arguments(void **state) {
+  (void)state;
+  gives("{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments.a }}{% endfor %}{% endfor %}",
+        "[{'role': 'assistant', 'tool_calls': [{'function': {'name': 'f', 'arguments': '{\\'a\\': "
+        "12345678901234567890123}'}}]}]",
+        "null", "1.2345678901234568e+22");
+}
+
 /* Templates that concatenate arguments take only text; templates that walk parts take only lists. */
 static void the_other_way_round(void **state) {
   (void)state;
@@ -187,8 +196,12 @@ static void deep_arguments_test(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(forms_of_the_same), cmocka_unit_test(the_other_way_round),
-                                     cmocka_unit_test(tools_and_trust),   cmocka_unit_test(errors),
-                                     cmocka_unit_test(built_in),          cmocka_unit_test(deep_arguments_test)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(forms_of_the_same),
+                                     cmocka_unit_test(long_integers_in_arguments),
+                                     cmocka_unit_test(the_other_way_round),
+                                     cmocka_unit_test(tools_and_trust),
+                                     cmocka_unit_test(errors),
+                                     cmocka_unit_test(built_in),
+                                     cmocka_unit_test(deep_arguments_test)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -323,6 +323,9 @@ static void forget(tn_drafter *drafter, uint32_t sequence) {
   settle(of);
   tn_ledger_clear(of->ledgers + sequence);
   if (of->aheads) of->aheads[sequence].draft.count = 0;
+  /* it may have been drafted in this very step, before it was preempted: nobody runs ahead of it then */
+  for (uint32_t i = 0; i < of->ahead_count; i++)
+    if (of->ahead_work[i]->sequence == sequence) of->ahead_work[i--] = of->ahead_work[--of->ahead_count];
   count_pages(of);
 }
 

@@ -304,7 +304,8 @@ TN_API tn_status tn_engine_submit(tn_engine *engine, const tn_request_options *o
 /* Waits up to timeout_ns (UINT64_MAX: without end) for the next output, of which the first output->size bytes are
  * filled (0: all). TN_OK, or TN_E_TIMEOUT; after DONE or ERROR it gives that same output again. */
 TN_API tn_status tn_request_next(tn_request *request, tn_output *output, uint64_t timeout_ns);
-/* Ends the request within one step; its last output has finish CANCELLED. Any thread, any time, any number of times. */
+/* Ends the request within one step; its last output has finish CANCELLED. Any thread, any time, any number of times.
+ * NULL is allowed. */
 TN_API void tn_request_cancel(tn_request *request);
 /* Frees it; one that still runs is cancelled first. NULL is allowed. */
 TN_API void tn_request_destroy(tn_request *request);

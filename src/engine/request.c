@@ -411,7 +411,7 @@ tn_status tn_request_next(tn_request *request, tn_output *output, uint64_t timeo
 }
 
 void tn_request_cancel(tn_request *request) {
-  atomic_store(&request->cancelled, true);
+  if (request) atomic_store(&request->cancelled, true);
 }
 
 void tn_request_destroy(tn_request *request) {

@@ -13,14 +13,19 @@ static void tidy(char *text, size_t capacity) {
   if (n > 0 && (unsigned char)text[n - 1] >= 0xc0) text[n - 1] = 0;
 }
 
-tn_status tn_fail(tn_error *error, tn_status status, const char *format, ...) {
+tn_status tn_fail_list(tn_error *error, tn_status status, const char *format, va_list list) {
   if (!error) return status;
   error->status = status;
+  vsnprintf(error->message, sizeof error->message, format, list);
+  tidy(error->message, sizeof error->message);
+  return status;
+}
+
+tn_status tn_fail(tn_error *error, tn_status status, const char *format, ...) {
   va_list list;
   va_start(list, format);
-  vsnprintf(error->message, sizeof error->message, format, list);
+  tn_fail_list(error, status, format, list);
   va_end(list);
-  tidy(error->message, sizeof error->message);
   return status;
 }
 

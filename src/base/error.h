@@ -10,6 +10,10 @@
  * that are control characters are replaced, so that text from a file can't break the one line. */
 __attribute__((format(printf, 3, 4))) tn_status tn_fail(tn_error *error, tn_status status, const char *format, ...);
 
+/* The same from an argument list. */
+__attribute__((format(printf, 3, 0))) tn_status tn_fail_list(tn_error *error, tn_status status, const char *format,
+                                                             va_list list);
+
 /* Puts "prefix: " in front of the message already in `*error`; returns its status. */
 __attribute__((format(printf, 2, 3))) tn_status tn_error_prefix(tn_error *error, const char *format, ...);
 

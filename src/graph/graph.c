@@ -30,12 +30,10 @@ tn_status tn_graph_status(const tn_graph *graph, tn_error *error) {
 
 void tn_graph_fail(tn_graph *graph, tn_status status, const char *format, ...) {
   if (graph->error.status != TN_OK) return;
-  char text[sizeof graph->error.message];
   va_list list;
   va_start(list, format);
-  vsnprintf(text, sizeof text, format, list);
+  tn_fail_list(&graph->error, status, format, list);
   va_end(list);
-  tn_fail(&graph->error, status, "%s", text);
 }
 
 void tn_graph_set_layer(tn_graph *graph, const char *name) {

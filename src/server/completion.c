@@ -1,7 +1,6 @@
 /* POST /v1/chat/completions and /v1/completions: from a request's fields to the engine's options. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,21 +20,8 @@ typedef struct tn_reading {
   tn_request_options options;
   const char *stops[MAX_STOPS];
   char *messages, *extra, *schema, *tools, *tool_choice; /* JSON texts, free() them */
-  const char *parameter;                                 /* the field at fault */
-  tn_error error;
+  tn_refusal refusal;
 } tn_reading;
-
-__attribute__((format(printf, 4, 5))) static bool refuse(tn_reading *reading, const char *parameter, tn_status status,
-                                                         const char *format, ...) {
-  char message[400];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
-  va_end(arguments);
-  reading->parameter = parameter;
-  tn_fail(&reading->error, status, "%s", message);
-  return false;
-}
 
 /* ---- options ---- */
 
@@ -43,11 +29,13 @@ static bool read_stop(tn_reading *reading, const json_t *body) {
   const json_t *stop = tn_field(body, "stop");
   size_t count = json_is_string(stop) ? 1 : json_array_size(stop);
   if (count > MAX_STOPS)
-    return refuse(reading, "stop", TN_E_LIMIT, "stop: %zu texts given, at most %d are taken", count, MAX_STOPS);
+    return tn_refuse(&reading->refusal, "stop", TN_E_LIMIT, "stop: %zu texts given, at most %d are taken", count,
+                     MAX_STOPS);
   for (size_t i = 0; i < count; i++) {
     const char *text = json_string_value(json_is_string(stop) ? stop : json_array_get(stop, i));
     if (!text || !*text)
-      return refuse(reading, "stop", TN_E_INVALID, "stop: expected a text or a list of texts, none of them empty");
+      return tn_refuse(&reading->refusal, "stop", TN_E_INVALID,
+                       "stop: expected a text or a list of texts, none of them empty");
     reading->stops[i] = text;
   }
   reading->options.stop = reading->stops;
@@ -60,16 +48,17 @@ static bool read_bias(tn_reading *reading, const json_t *body) {
   const char *name;
   size_t count = json_object_size(bias), at = 0;
   if (count > MAX_BIASES)
-    return refuse(reading, "logit_bias", TN_E_LIMIT, "logit_bias: %zu given, at most %d are taken", count, MAX_BIASES);
+    return tn_refuse(&reading->refusal, "logit_bias", TN_E_LIMIT, "logit_bias: %zu given, at most %d are taken", count,
+                     MAX_BIASES);
   tn_logit_bias *list = count ? tn_arena_array(&reading->arena, count, sizeof *list) : NULL;
-  if (count && !list) return refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+  if (count && !list) return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
   json_object_foreach(bias, name, value) {
     char *end;
     long token = strtol(name, &end, 10);
     double number = json_number_value(value);
     if (*name < '0' || *name > '9' || *end || token > INT32_MAX || !json_is_number(value) || fabs(number) > 100)
-      return refuse(reading, "logit_bias", TN_E_INVALID,
-                    "logit_bias: \"%.20s\": expected token ids with numbers from -100 to 100", name);
+      return tn_refuse(&reading->refusal, "logit_bias", TN_E_INVALID,
+                       "logit_bias: \"%.20s\": expected token ids with numbers from -100 to 100", name);
     list[at++] = (tn_logit_bias){(int32_t)token, (float)number};
   }
   reading->options.logit_bias = list;
@@ -80,12 +69,12 @@ static bool read_bias(tn_reading *reading, const json_t *body) {
 static bool read_schema(tn_reading *reading, const json_t *format) {
   const json_t *wrapper = tn_field(format, "json_schema"), *schema = tn_field(wrapper, "schema");
   if (!json_is_object(schema) && !json_is_boolean(schema))
-    return refuse(reading, "response_format", TN_E_INVALID,
-                  "response_format: expected json_schema to be an object with a schema");
+    return tn_refuse(&reading->refusal, "response_format", TN_E_INVALID,
+                     "response_format: expected json_schema to be an object with a schema");
   reading->schema = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
   if (reading->schema && strlen(reading->schema) > MAX_SCHEMA_BYTES)
-    return refuse(reading, "response_format", TN_E_LIMIT, "response_format: the schema is larger than %zu bytes",
-                  MAX_SCHEMA_BYTES);
+    return tn_refuse(&reading->refusal, "response_format", TN_E_LIMIT,
+                     "response_format: the schema is larger than %zu bytes", MAX_SCHEMA_BYTES);
   return true;
 }
 
@@ -94,19 +83,22 @@ static bool read_format(tn_reading *reading, const json_t *body) {
   const char *type = tn_field_text(format, "type");
   reading->options.grammar = tn_field_text(body, "grammar");
   if (!format) return true;
-  if (!type) return refuse(reading, "response_format", TN_E_INVALID, "response_format: expected an object with a type");
+  if (!type)
+    return tn_refuse(&reading->refusal, "response_format", TN_E_INVALID,
+                     "response_format: expected an object with a type");
   if (!strcmp(type, "text")) return true;
   if (reading->options.grammar)
-    return refuse(reading, "grammar", TN_E_INVALID, "grammar and response_format are both given");
+    return tn_refuse(&reading->refusal, "grammar", TN_E_INVALID, "grammar and response_format are both given");
   if (!strcmp(type, "json_object")) {
     reading->schema = tn_copy_text("{\"type\":\"object\"}", 17);
   } else if (strcmp(type, "json_schema") != 0) {
-    return refuse(reading, "response_format", TN_E_UNSUPPORTED,
-                  "response_format: type \"%.40s\" is not supported; expected text, json_object or json_schema", type);
+    return tn_refuse(&reading->refusal, "response_format", TN_E_UNSUPPORTED,
+                     "response_format: type \"%.40s\" is not supported; expected text, json_object or json_schema",
+                     type);
   } else if (!read_schema(reading, format)) {
     return false;
   }
-  if (!reading->schema) return refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+  if (!reading->schema) return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
   reading->options.json_schema = reading->schema;
   return true;
 }
@@ -124,21 +116,22 @@ static bool read_tool_choice(tn_reading *reading, const json_t *body) {
   const char *word = json_string_value(choice), *name = named_tool(choice);
   if (!choice) return true;
   if (!word && !name)
-    return refuse(reading, "tool_choice", TN_E_INVALID,
-                  "tool_choice: expected auto, none, required, or an object that names a function");
+    return tn_refuse(&reading->refusal, "tool_choice", TN_E_INVALID,
+                     "tool_choice: expected auto, none, required, or an object that names a function");
   if (word && strcmp(word, "auto") && strcmp(word, "none") && strcmp(word, "required"))
-    return refuse(reading, "tool_choice", TN_E_INVALID,
-                  "tool_choice: \"%.40s\" given, expected auto, none, required, or an object that names a function",
-                  word);
+    return tn_refuse(&reading->refusal, "tool_choice", TN_E_INVALID,
+                     "tool_choice: \"%.40s\" given, expected auto, none, required, or an object that names a function",
+                     word);
   if (!reading->tools && (name || !strcmp(word, "required")))
-    return refuse(reading, "tool_choice", TN_E_INVALID, "tool_choice wants a call, and no tools are given");
+    return tn_refuse(&reading->refusal, "tool_choice", TN_E_INVALID,
+                     "tool_choice wants a call, and no tools are given");
   tn_buf text;
   tn_buf_init(&text);
   if (name) tn_buf_puts(&text, "function:");
   tn_buf_puts(&text, name ? name : word);
   reading->tool_choice = tn_buf_take(&text);
   reading->options.tool_choice = reading->tool_choice;
-  return reading->tool_choice || refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+  return reading->tool_choice || tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
 }
 
 /* An empty list of tools is none. */
@@ -149,7 +142,7 @@ static bool read_tools(tn_reading *reading, const json_t *body) {
   reading->options.single_tool_call = !tn_field_boolean(body, "parallel_tool_calls", true);
   if (json_array_size(tools)) {
     reading->tools = json_dumps(tools, JSON_COMPACT);
-    if (!reading->tools) return refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+    if (!reading->tools) return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
     reading->options.tools_json = reading->tools;
   }
   return read_tool_choice(reading, body);
@@ -166,7 +159,7 @@ static bool read_logprobs(tn_reading *reading, tn_generation *generation, const 
   generation->has_logprobs =
       generation->surface->is_chat ? tn_field_boolean(body, "logprobs", false) : tn_field(body, "logprobs") != NULL;
   if (top && !generation->has_logprobs)
-    return refuse(reading, "top_logprobs", TN_E_INVALID, "top_logprobs needs logprobs: true");
+    return tn_refuse(&reading->refusal, "top_logprobs", TN_E_INVALID, "top_logprobs needs logprobs: true");
   generation->top_logprobs = (uint32_t)top;
   reading->options.logprobs = generation->has_logprobs;
   reading->options.top_logprobs = (uint32_t)top;
@@ -178,12 +171,12 @@ static bool read_stream_options(tn_reading *reading, tn_generation *generation, 
   const char *name;
   generation->is_stream = tn_field_boolean(body, "stream", false);
   if (wanted && !generation->is_stream)
-    return refuse(reading, "stream_options", TN_E_INVALID, "stream_options needs stream: true");
+    return tn_refuse(&reading->refusal, "stream_options", TN_E_INVALID, "stream_options needs stream: true");
   json_object_foreach((json_t *)wanted, name, value) {
     bool is_known = !strcmp(name, "include_usage") || !strcmp(name, "continuous_usage_stats");
     if (!is_known || !(json_is_boolean(value) || json_is_null(value)))
-      return refuse(reading, "stream_options", TN_E_INVALID,
-                    "stream_options: \"%.40s\": expected include_usage or continuous_usage_stats, a boolean", name);
+      return tn_refuse(&reading->refusal, "stream_options", TN_E_INVALID,
+                       "stream_options: \"%.40s\": expected include_usage or continuous_usage_stats, a boolean", name);
   }
   generation->has_usage = tn_field_boolean(wanted, "include_usage", false);
   return true;
@@ -194,12 +187,12 @@ static bool read_breakers(tn_reading *reading, const json_t *body) {
   size_t count = json_array_size(list);
   if (!list) return true;
   const char **texts = tn_arena_array(&reading->arena, count + 1, sizeof *texts);
-  if (!texts) return refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+  if (!texts) return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
   for (size_t i = 0; i < count; i++) {
     texts[i] = json_string_value(json_array_get(list, i));
     if (!texts[i] || !*texts[i])
-      return refuse(reading, "dry_sequence_breakers", TN_E_INVALID,
-                    "dry_sequence_breakers: element %zu: expected a text that is not empty", i);
+      return tn_refuse(&reading->refusal, "dry_sequence_breakers", TN_E_INVALID,
+                       "dry_sequence_breakers: element %zu: expected a text that is not empty", i);
   }
   reading->options.dry_sequence_breakers = texts;
   reading->options.dry_sequence_breaker_count = count;
@@ -245,7 +238,8 @@ static bool read_options(tn_reading *reading, tn_generation *generation, const j
   options->seed = read_seed(body, generation->exchange);
   options->timeout_ns = (uint64_t)generation->exchange->server->options.timeout_seconds * 1000000000u;
   if (tn_field_boolean(body, "store", false))
-    return refuse(reading, "store", TN_E_UNSUPPORTED, "store: nothing is stored; give false or leave it out");
+    return tn_refuse(&reading->refusal, "store", TN_E_UNSUPPORTED,
+                     "store: nothing is stored; give false or leave it out");
   return read_stop(reading, body) && read_bias(reading, body) && read_stages(reading, body) &&
          read_format(reading, body) && read_logprobs(reading, generation, body) &&
          read_stream_options(reading, generation, body);
@@ -256,12 +250,12 @@ static bool read_options(tn_reading *reading, tn_generation *generation, const j
 static bool read_tokens(tn_reading *reading, const json_t *list) {
   size_t count = json_array_size(list);
   int32_t *tokens = tn_arena_array(&reading->arena, count + 1, sizeof *tokens);
-  if (!tokens) return refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+  if (!tokens) return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
   for (size_t i = 0; i < count; i++) {
     const json_t *value = json_array_get(list, i);
     json_int_t token = json_integer_value(value);
     if (!json_is_integer(value) || token < 0 || token > INT32_MAX)
-      return refuse(reading, "prompt", TN_E_INVALID, "prompt: element %zu: expected a token id", i);
+      return tn_refuse(&reading->refusal, "prompt", TN_E_INVALID, "prompt: element %zu: expected a token id", i);
     tokens[i] = (int32_t)token;
   }
   reading->options.tokens = tokens;
@@ -276,8 +270,9 @@ static bool read_prompt(tn_reading *reading, const json_t *prompt) {
   reading->options.token_count = 0;
   if (json_is_array(prompt) && json_array_size(prompt)) return read_tokens(reading, prompt);
   if (!json_is_string(prompt) || !json_string_length(prompt))
-    return refuse(reading, "prompt", TN_E_INVALID,
-                  "prompt: expected a text, a list of texts, a list of token ids or a list of such lists; none empty");
+    return tn_refuse(
+        &reading->refusal, "prompt", TN_E_INVALID,
+        "prompt: expected a text, a list of texts, a list of token ids or a list of such lists; none empty");
   reading->options.prompt = json_string_value(prompt);
   reading->options.prompt_bytes = json_string_length(prompt);
   return true;
@@ -288,19 +283,21 @@ static bool check_message(tn_reading *reading, const json_t *message, size_t num
   const char *role = tn_field_text(message, "role");
   const json_t *content = tn_field(message, "content");
   if (!role)
-    return refuse(reading, "messages", TN_E_INVALID, "messages: element %zu: expected an object with a role", number);
+    return tn_refuse(&reading->refusal, "messages", TN_E_INVALID,
+                     "messages: element %zu: expected an object with a role", number);
   if (!strcmp(role, "function") || tn_field(message, "function_call"))
-    return refuse(reading, "messages", TN_E_UNSUPPORTED,
-                  "messages: element %zu: function calls are given as tool_calls, their results as role tool", number);
+    return tn_refuse(&reading->refusal, "messages", TN_E_UNSUPPORTED,
+                     "messages: element %zu: function calls are given as tool_calls, their results as role tool",
+                     number);
   if (content && !json_is_string(content) && !json_is_array(content))
-    return refuse(reading, "messages", TN_E_INVALID, "messages: element %zu: content: expected a text or text parts",
-                  number);
+    return tn_refuse(&reading->refusal, "messages", TN_E_INVALID,
+                     "messages: element %zu: content: expected a text or text parts", number);
   for (size_t i = 0; json_is_array(content) && i < json_array_size(content); i++) {
     const json_t *part = json_array_get(content, i);
     const char *type = tn_field_text(part, "type");
     if (!type || strcmp(type, "text") || !tn_field_text(part, "text"))
-      return refuse(reading, "messages", TN_E_UNSUPPORTED,
-                    "messages: element %zu: content: part %zu: expected a text; nothing else is taken", number, i);
+      return tn_refuse(&reading->refusal, "messages", TN_E_UNSUPPORTED,
+                       "messages: element %zu: content: part %zu: expected a text; nothing else is taken", number, i);
   }
   return true;
 }
@@ -326,8 +323,9 @@ static char *messages_text(const json_t *messages) {
 static bool fits(tn_reading *reading, const tn_generation *generation, const json_t *messages) {
   uint32_t context = generation->exchange->server->engine_info.context;
   return json_array_size(messages) <= context ||
-         refuse(reading, NULL, TN_E_TOO_LONG, "the conversation has %zu messages; the context holds %" PRIu32 " tokens",
-                json_array_size(messages), context);
+         tn_refuse(&reading->refusal, NULL, TN_E_TOO_LONG,
+                   "the conversation has %zu messages; the context holds %" PRIu32 " tokens", json_array_size(messages),
+                   context);
 }
 
 static bool read_messages(tn_reading *reading, const json_t *body) {
@@ -337,7 +335,7 @@ static bool read_messages(tn_reading *reading, const json_t *body) {
   reading->messages = messages_text(messages);
   reading->extra = extra ? json_dumps(extra, JSON_COMPACT) : NULL;
   if (!reading->messages || (extra && !reading->extra))
-    return refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+    return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
   reading->options.messages_json = reading->messages;
   reading->options.extra_json = reading->extra;
   return true;
@@ -358,14 +356,14 @@ static bool keep_echo(tn_reading *reading, tn_choice *choice) {
   const tn_model *model = choice->generation->exchange->server->model;
   if (options->tokens) {
     if (tn_detokenize(model, options->tokens, options->token_count, &choice->echo, &choice->echo_bytes,
-                      &reading->error) == TN_OK)
+                      &reading->refusal.error) == TN_OK)
       return true;
-    reading->parameter = "prompt";
+    reading->refusal.parameter = "prompt";
     return false;
   }
   choice->echo = tn_copy_text(options->prompt, options->prompt_bytes);
   choice->echo_bytes = options->prompt_bytes;
-  return choice->echo != NULL || refuse(reading, NULL, TN_E_MEMORY, "no memory for the request");
+  return choice->echo != NULL || tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
 }
 
 /* ---- submitting ---- */
@@ -375,7 +373,7 @@ static bool submit_prompt(tn_reading *reading, tn_generation *generation, size_t
   for (size_t i = 0; i < n; i++) {
     reading->options.choice = (uint32_t)i;
     if (echo && !keep_echo(reading, generation->choices + first + i)) return false;
-    if (tn_generation_submit(generation, first + i, &reading->options, &reading->error) != TN_OK) return false;
+    if (tn_generation_submit(generation, first + i, &reading->options, &reading->refusal.error) != TN_OK) return false;
   }
   return true;
 }
@@ -394,19 +392,6 @@ static bool submit_prompts(tn_reading *reading, tn_generation *generation, const
     if (!read_prompt(reading, prompt_at(prompt, i)) || !submit_prompt(reading, generation, i * n, n, echo))
       return false;
   return true;
-}
-
-static enum MHD_Result refused(tn_exchange *exchange, const tn_reading *reading) {
-  unsigned status = tn_http_status(reading->error.status);
-  const char *code = NULL;
-  /* the words that clients look for, to shorten a conversation and try again */
-  if (reading->error.status == TN_E_TOO_LONG)
-    return tn_http_error(exchange, status, NULL, "context_length_exceeded",
-                         "this model's maximum context length is %" PRIu32 " tokens: %s",
-                         exchange->server->engine_info.context, reading->error.message);
-  if (reading->error.status == TN_E_UNSUPPORTED) code = "unsupported_value";
-  if (status == 429) code = "queue_full";
-  return tn_http_error(exchange, status, reading->parameter, code, "%s", reading->error.message);
 }
 
 enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const json_t *asked, const tn_surface *surface) {
@@ -436,7 +421,7 @@ enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const jso
   else if (is_submitted)
     result = tn_http_error(exchange, 503, NULL, NULL, "the server is stopping");
   else
-    result = refused(exchange, &reading);
+    result = tn_http_refused(exchange, &reading.refusal);
   if (!has_entered) tn_generation_destroy(generation);
   free(reading.messages);
   free(reading.extra);

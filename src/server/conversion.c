@@ -1,12 +1,11 @@
 #include "server/conversion.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 
 static bool out_of_memory(tn_conversion *to) {
-  return tn_conversion_refuse(to, NULL, TN_E_MEMORY, "no memory for the request");
+  return tn_refuse(&to->refusal, NULL, TN_E_MEMORY, "no memory for the request");
 }
 
 bool tn_conversion_init(tn_conversion *to) {
@@ -18,23 +17,6 @@ bool tn_conversion_init(tn_conversion *to) {
 void tn_conversion_finish(tn_conversion *to) {
   json_decref(to->chat);
   for (size_t i = 0; i < TN_COUNT(to->texts); i++) tn_buf_finish(&to->texts[i].text);
-}
-
-bool tn_conversion_refuse(tn_conversion *to, const char *parameter, tn_status status, const char *format, ...) {
-  char message[400];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
-  va_end(arguments);
-  to->parameter = parameter;
-  tn_fail(&to->error, status, "%s", message);
-  return false;
-}
-
-enum MHD_Result tn_conversion_refused(tn_exchange *exchange, const tn_conversion *to) {
-  const char *code = to->error.status == TN_E_UNSUPPORTED ? "unsupported_value" : NULL;
-  return tn_http_error(exchange, tn_http_status(to->error.status), to->parameter, to->code ? to->code : code, "%s",
-                       to->error.message);
 }
 
 bool tn_convert_set(tn_conversion *to, json_t *object, const char *key, json_t *value) {

@@ -5,7 +5,13 @@
 #ifndef TENON_SERVER_CONVERSION_H
 #define TENON_SERVER_CONVERSION_H
 
+#include <string.h>
 #include "server/internal.h"
+
+/* Whether a word is there and is that one. */
+static inline bool tn_is(const char *word, const char *expected) {
+  return word && !strcmp(word, expected);
+}
 
 typedef struct tn_conversion {
   json_t *chat;     /* the body for chat completions */
@@ -16,20 +22,12 @@ typedef struct tn_conversion {
     bool is_there;
     tn_buf text;
   } texts[2];
-  const char *parameter; /* the field at fault, a constant */
-  const char *code;      /* of the error; NULL: by its status */
-  tn_error error;
+  tn_refusal refusal;
 } tn_conversion;
 
 /* False when memory is out. */
 bool tn_conversion_init(tn_conversion *to);
 void tn_conversion_finish(tn_conversion *to);
-
-/* Always false. */
-__attribute__((format(printf, 4, 5))) bool tn_conversion_refuse(tn_conversion *to, const char *parameter,
-                                                                tn_status status, const char *format, ...);
-/* The reply to what was refused. */
-enum MHD_Result tn_conversion_refused(tn_exchange *exchange, const tn_conversion *to);
 
 /* Sets a member of an object, or appends to an array. */
 bool tn_convert_set(tn_conversion *to, json_t *object, const char *key, json_t *value);

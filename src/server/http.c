@@ -146,6 +146,28 @@ unsigned tn_http_status(tn_status status) {
   }
 }
 
+bool tn_refuse(tn_refusal *refusal, const char *parameter, tn_status status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  tn_fail_list(&refusal->error, status, format, arguments);
+  va_end(arguments);
+  refusal->parameter = parameter;
+  return false;
+}
+
+enum MHD_Result tn_http_refused(tn_exchange *exchange, const tn_refusal *refusal) {
+  unsigned status = tn_http_status(refusal->error.status);
+  const char *code = refusal->code;
+  /* the words that clients look for, to shorten a conversation and try again */
+  if (refusal->error.status == TN_E_TOO_LONG)
+    return tn_http_error(exchange, status, NULL, "context_length_exceeded",
+                         "this model's maximum context length is %" PRIu32 " tokens: %s",
+                         exchange->server->engine_info.context, refusal->error.message);
+  if (!code && refusal->error.status == TN_E_UNSUPPORTED) code = "unsupported_value";
+  if (!code && status == 429) code = "queue_full";
+  return tn_http_error(exchange, status, refusal->parameter, code, "%s", refusal->error.message);
+}
+
 json_t *tn_json_text(const char *text, size_t bytes) {
   tn_buf clean;
   if (tn_utf8_valid_prefix(text, bytes) == bytes) return json_stringn(text, bytes);

@@ -85,6 +85,19 @@ json_t *tn_http_error_json(const tn_exchange *exchange, unsigned status, const c
 /* The HTTP status for a tenon status. */
 unsigned tn_http_status(tn_status status);
 
+/* Why a request is refused. */
+typedef struct tn_refusal {
+  const char *parameter; /* the field at fault, a constant; NULL: none */
+  const char *code;      /* of the error; NULL: by its status */
+  tn_error error;
+} tn_refusal;
+
+/* Fills it; always false, so that `return tn_refuse(...)` reads naturally. */
+__attribute__((format(printf, 4, 5))) bool tn_refuse(tn_refusal *refusal, const char *parameter, tn_status status,
+                                                     const char *format, ...);
+/* The reply to a request that was refused. */
+enum MHD_Result tn_http_refused(tn_exchange *exchange, const tn_refusal *refusal);
+
 /* ---- endpoints: `body` is the checked request ---- */
 enum MHD_Result tn_endpoint_chat(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_completions(tn_exchange *exchange, const json_t *body);

@@ -5,13 +5,9 @@
 #include "server/conversion.h"
 #include "server/generation.h"
 
-static bool is(const char *word, const char *expected) {
-  return word && !strcmp(word, expected);
-}
-
 static bool bad_block(tn_conversion *to, const char *parameter, size_t message, size_t block, const char *what) {
-  return tn_conversion_refuse(to, parameter, TN_E_INVALID, "%s: element %zu: content: block %zu: %s", parameter,
-                              message, block, what);
+  return tn_refuse(&to->refusal, parameter, TN_E_INVALID, "%s: element %zu: content: block %zu: %s", parameter, message,
+                   block, what);
 }
 
 /* ---- the conversation ---- */
@@ -21,10 +17,10 @@ static bool add_texts(tn_conversion *to, json_t *message, const json_t *content,
   if (json_is_string(content)) return tn_convert_text(to, message, TN_MESSAGE_CONTENT, json_string_value(content));
   for (size_t i = 0; i < json_array_size(content); i++) {
     const json_t *block = json_array_get(content, i);
-    const char *text = is(tn_field_text(block, "type"), "text") ? tn_field_text(block, "text") : NULL;
+    const char *text = tn_is(tn_field_text(block, "type"), "text") ? tn_field_text(block, "text") : NULL;
     if (!text)
-      return tn_conversion_refuse(to, parameter, TN_E_UNSUPPORTED,
-                                  "%s: block %zu: expected a text; nothing else is taken", parameter, i);
+      return tn_refuse(&to->refusal, parameter, TN_E_UNSUPPORTED,
+                       "%s: block %zu: expected a text; nothing else is taken", parameter, i);
     if (!tn_convert_text(to, message, TN_MESSAGE_CONTENT, text)) return false;
   }
   return tn_convert_has_text(to, message, TN_MESSAGE_CONTENT) || tn_convert_text(to, message, TN_MESSAGE_CONTENT, "");
@@ -47,10 +43,10 @@ static bool add_user(tn_conversion *to, const json_t *content, size_t number) {
   for (size_t i = 0; i < json_array_size(content); i++) {
     const json_t *block = json_array_get(content, i);
     const char *type = tn_field_text(block, "type");
-    if (is(type, "tool_result")) {
+    if (tn_is(type, "tool_result")) {
       message = NULL;
       if (!add_result(to, block, number, i)) return false;
-    } else if (is(type, "text") && tn_field_text(block, "text")) {
+    } else if (tn_is(type, "text") && tn_field_text(block, "text")) {
       if (!message && !(message = tn_convert_turn(to, "user"))) return false;
       if (!tn_convert_text(to, message, TN_MESSAGE_CONTENT, tn_field_text(block, "text"))) return false;
     } else {
@@ -65,9 +61,9 @@ static bool add_assistant_block(tn_conversion *to, json_t *message, const json_t
   const char *thinking = tn_field_text(block, "thinking");
   const char *id = tn_field_text(block, "id"), *name = tn_field_text(block, "name");
   json_t *input = tn_field(block, "input");
-  if (is(type, "text") && text) return tn_convert_text(to, message, TN_MESSAGE_CONTENT, text);
-  if (is(type, "thinking") && thinking) return tn_convert_text(to, message, TN_MESSAGE_REASONING, thinking);
-  if (!is(type, "tool_use"))
+  if (tn_is(type, "text") && text) return tn_convert_text(to, message, TN_MESSAGE_CONTENT, text);
+  if (tn_is(type, "thinking") && thinking) return tn_convert_text(to, message, TN_MESSAGE_REASONING, thinking);
+  if (!tn_is(type, "tool_use"))
     return bad_block(to, "messages", number, i, "expected a text, thinking or a tool_use; nothing else is taken");
   if (!id || !name || !json_is_object(input))
     return bad_block(to, "messages", number, i, "expected id, name and input, an object");
@@ -86,19 +82,19 @@ static bool add_assistant(tn_conversion *to, const json_t *content, size_t numbe
 static bool add_message(tn_conversion *to, const json_t *turn, size_t number) {
   const char *role = tn_field_text(turn, "role");
   const json_t *content = tn_field(turn, "content");
-  bool is_user = is(role, "user");
-  if (!is_user && !is(role, "assistant"))
-    return tn_conversion_refuse(to, "messages", TN_E_INVALID,
-                                "messages: element %zu: role: expected user or assistant; the system's words are the "
-                                "field system",
-                                number);
+  bool is_user = tn_is(role, "user");
+  if (!is_user && !tn_is(role, "assistant"))
+    return tn_refuse(&to->refusal, "messages", TN_E_INVALID,
+                     "messages: element %zu: role: expected user or assistant; the system's words are the "
+                     "field system",
+                     number);
   if (json_is_string(content)) {
     json_t *message = tn_convert_turn(to, role);
     return message && tn_convert_text(to, message, TN_MESSAGE_CONTENT, json_string_value(content));
   }
   if (!json_is_array(content) || !json_array_size(content))
-    return tn_conversion_refuse(to, "messages", TN_E_INVALID,
-                                "messages: element %zu: content: expected a text or a list of blocks", number);
+    return tn_refuse(&to->refusal, "messages", TN_E_INVALID,
+                     "messages: element %zu: content: expected a text or a list of blocks", number);
   return is_user ? add_user(to, content, number) : add_assistant(to, content, number);
 }
 
@@ -111,9 +107,9 @@ static bool add_conversation(tn_conversion *to, const json_t *body) {
   }
   for (size_t i = 0; i < count; i++)
     if (!add_message(to, json_array_get(messages, i), i)) return false;
-  if (is(tn_field_text(json_array_get(messages, count - 1), "role"), "assistant"))
-    return tn_conversion_refuse(to, "messages", TN_E_UNSUPPORTED,
-                                "messages: the last turn must be the user's; an answer can't be begun for the model");
+  if (tn_is(tn_field_text(json_array_get(messages, count - 1), "role"), "assistant"))
+    return tn_refuse(&to->refusal, "messages", TN_E_UNSUPPORTED,
+                     "messages: the last turn must be the user's; an answer can't be begun for the model");
   return true;
 }
 
@@ -125,11 +121,11 @@ static bool add_tools(tn_conversion *to, const json_t *body) {
     const json_t *tool = json_array_get(tools, i), *schema = tn_field(tool, "input_schema");
     const char *type = tn_field_text(tool, "type"), *name = tn_field_text(tool, "name");
     if (type && strcmp(type, "custom") != 0)
-      return tn_conversion_refuse(to, "tools", TN_E_UNSUPPORTED,
-                                  "tools: element %zu: \"%.60s\": only the client's own tools can be offered", i, type);
+      return tn_refuse(&to->refusal, "tools", TN_E_UNSUPPORTED,
+                       "tools: element %zu: \"%.60s\": only the client's own tools can be offered", i, type);
     if (!name || !json_is_object(schema))
-      return tn_conversion_refuse(to, "tools", TN_E_INVALID,
-                                  "tools: element %zu: expected a name and input_schema, an object", i);
+      return tn_refuse(&to->refusal, "tools", TN_E_INVALID,
+                       "tools: element %zu: expected a name and input_schema, an object", i);
     if (!tn_convert_tool(to, name, tool, schema)) return false;
   }
   return true;
@@ -140,11 +136,11 @@ static bool add_choice(tn_conversion *to, const json_t *body) {
   const char *type = tn_field_text(choice, "type"), *name = tn_field_text(choice, "name");
   if (!choice) return true;
   if (single && !tn_convert_set(to, to->chat, "parallel_tool_calls", json_boolean(!json_is_true(single)))) return false;
-  if (is(type, "tool") && name) return tn_convert_choice(to, name);
-  if (is(type, "any")) return tn_convert_set(to, to->chat, "tool_choice", json_string("required"));
-  if (is(type, "auto") || is(type, "none")) return tn_convert_set(to, to->chat, "tool_choice", json_string(type));
-  return tn_conversion_refuse(to, "tool_choice", TN_E_INVALID,
-                              "tool_choice: type: expected auto, any, none, or tool with a name");
+  if (tn_is(type, "tool") && name) return tn_convert_choice(to, name);
+  if (tn_is(type, "any")) return tn_convert_set(to, to->chat, "tool_choice", json_string("required"));
+  if (tn_is(type, "auto") || tn_is(type, "none")) return tn_convert_set(to, to->chat, "tool_choice", json_string(type));
+  return tn_refuse(&to->refusal, "tool_choice", TN_E_INVALID,
+                   "tool_choice: type: expected auto, any, none, or tool with a name");
 }
 
 /* Variables of the template: those that are given, and what `thinking` says. */
@@ -153,10 +149,10 @@ static bool add_thinking(tn_conversion *to, const json_t *body) {
   const char *type = tn_field_text(thinking, "type");
   json_t *given = tn_field(body, "chat_template_kwargs");
   if (!tn_convert_set(to, to->chat, "chat_template_kwargs", given ? json_copy(given) : json_object())) return false;
-  if (!thinking || is(type, "adaptive")) return true;
-  if (!is(type, "enabled") && !is(type, "disabled"))
-    return tn_conversion_refuse(to, "thinking", TN_E_INVALID, "thinking: type: expected enabled, disabled or adaptive");
-  bool thinks = is(type, "enabled");
+  if (!thinking || tn_is(type, "adaptive")) return true;
+  if (!tn_is(type, "enabled") && !tn_is(type, "disabled"))
+    return tn_refuse(&to->refusal, "thinking", TN_E_INVALID, "thinking: type: expected enabled, disabled or adaptive");
+  bool thinks = tn_is(type, "enabled");
   json_t *variables = json_object_get(to->chat, "chat_template_kwargs");
   return tn_convert_set(to, variables, "enable_thinking", json_boolean(thinks)) &&
          tn_convert_set(to, variables, "thinking", json_boolean(thinks));
@@ -168,12 +164,12 @@ static bool add_format(tn_conversion *to, const json_t *body) {
   const char *name;
   json_object_foreach((json_t *)config, name, value) {
     if (strcmp(name, "format") != 0 && !json_is_null(value))
-      return tn_conversion_refuse(to, "output_config", TN_E_UNSUPPORTED, "output_config: %.60s is not supported", name);
+      return tn_refuse(&to->refusal, "output_config", TN_E_UNSUPPORTED, "output_config: %.60s is not supported", name);
   }
   if (!format) return true;
-  if (!is(tn_field_text(format, "type"), "json_schema") || !json_is_object(schema))
-    return tn_conversion_refuse(to, "output_config", TN_E_INVALID,
-                                "output_config: format: expected type json_schema and a schema");
+  if (!tn_is(tn_field_text(format, "type"), "json_schema") || !json_is_object(schema))
+    return tn_refuse(&to->refusal, "output_config", TN_E_INVALID,
+                     "output_config: format: expected type json_schema and a schema");
   return tn_convert_schema(to, schema);
 }
 
@@ -181,17 +177,17 @@ static bool add_stops(tn_conversion *to, const json_t *body) {
   const json_t *stops = tn_field(body, "stop_sequences");
   for (size_t i = 0; i < json_array_size(stops); i++)
     if (!json_string_length(json_array_get(stops, i)))
-      return tn_conversion_refuse(to, "stop_sequences", TN_E_INVALID,
-                                  "stop_sequences: element %zu: expected a text that isn't empty", i);
+      return tn_refuse(&to->refusal, "stop_sequences", TN_E_INVALID,
+                       "stop_sequences: element %zu: expected a text that isn't empty", i);
   return tn_convert_copy(to, body, "stop_sequences", "stop");
 }
 
 /* Clients that would leave a conversation with the server look for this code, and go on without. */
 static bool check_thread(tn_conversion *to, const json_t *body) {
   if (!tn_field(body, "thread")) return true;
-  to->code = "thread_unsupported_request";
-  return tn_conversion_refuse(to, "thread", TN_E_UNSUPPORTED,
-                              "thread: no conversation is kept; give it whole with each request");
+  to->refusal.code = "thread_unsupported_request";
+  return tn_refuse(&to->refusal, "thread", TN_E_UNSUPPORTED,
+                   "thread: no conversation is kept; give it whole with each request");
 }
 
 static bool convert_prompt(tn_conversion *to, const json_t *body) {
@@ -212,7 +208,7 @@ enum MHD_Result tn_endpoint_messages(tn_exchange *exchange, const json_t *body) 
   if (tn_conversion_init(&to) && convert(&to, body))
     result = tn_complete(exchange, to.chat, body, &tn_surface_messages);
   else
-    result = tn_conversion_refused(exchange, &to);
+    result = tn_http_refused(exchange, &to.refusal);
   tn_conversion_finish(&to);
   return result;
 }
@@ -222,7 +218,7 @@ enum MHD_Result tn_endpoint_messages(tn_exchange *exchange, const json_t *body) 
 /* Tokens of the rendered conversation. */
 static tn_status count(const tn_model *model, json_t *chat, size_t *tokens, tn_error *error) {
   json_t *extra = json_copy(json_object_get(chat, "chat_template_kwargs")), *tools = json_object_get(chat, "tools");
-  bool is_shown = !is(tn_field_text(chat, "tool_choice"), "none");
+  bool is_shown = !tn_is(tn_field_text(chat, "tool_choice"), "none");
   if (!extra) extra = json_object();
   if (tools && is_shown) json_object_set(extra, "tools", tools);
   char *messages = json_dumps(json_object_get(chat, "messages"), JSON_COMPACT);
@@ -246,10 +242,10 @@ enum MHD_Result tn_endpoint_count_tokens(tn_exchange *exchange, const json_t *bo
   size_t tokens;
   enum MHD_Result result;
   if (tn_conversion_init(&to) && convert_prompt(&to, body) &&
-      count(exchange->server->model, to.chat, &tokens, &to.error) == TN_OK)
+      count(exchange->server->model, to.chat, &tokens, &to.refusal.error) == TN_OK)
     result = tn_http_reply(exchange, 200, json_pack("{s:I}", "input_tokens", (json_int_t)tokens));
   else
-    result = tn_conversion_refused(exchange, &to);
+    result = tn_http_refused(exchange, &to.refusal);
   tn_conversion_finish(&to);
   return result;
 }

@@ -5,10 +5,6 @@
 #include "server/conversion.h"
 #include "server/generation.h"
 
-static bool is(const char *word, const char *expected) {
-  return word && !strcmp(word, expected);
-}
-
 /* ---- input ---- */
 
 /* The conversation as it is built: `turn` is the message of the assistant that further items may belong to. */
@@ -19,13 +15,13 @@ typedef struct conversation {
 } conversation;
 
 static bool bad_item(const conversation *at, tn_status status, const char *what) {
-  return tn_conversion_refuse(at->to, "input", status, "input: element %zu: %s", at->number, what);
+  return tn_refuse(&at->to->refusal, "input", status, "input: element %zu: %s", at->number, what);
 }
 
 /* Whether a content part of this type is text. */
 static bool is_text_part(const char *type) {
-  return is(type, "input_text") || is(type, "output_text") || is(type, "text") || is(type, "reasoning_text") ||
-         is(type, "summary_text");
+  return tn_is(type, "input_text") || tn_is(type, "output_text") || tn_is(type, "text") ||
+         tn_is(type, "reasoning_text") || tn_is(type, "summary_text");
 }
 
 /* Appends a text or a list of text parts to a message. */
@@ -36,7 +32,7 @@ static bool add_texts(const conversation *at, json_t *message, tn_message_text w
     const json_t *part = json_array_get(content, i);
     const char *type = tn_field_text(part, "type");
     const char *text = is_text_part(type) ? tn_field_text(part, "text") : NULL;
-    if (is(type, "refusal")) text = tn_field_text(part, "refusal");
+    if (tn_is(type, "refusal")) text = tn_field_text(part, "refusal");
     if (!text) return bad_item(at, TN_E_UNSUPPORTED, "expected text parts; nothing else is taken");
     if (!tn_convert_text(at->to, message, which, text)) return false;
   }
@@ -55,11 +51,11 @@ static json_t *turn_of_assistant(conversation *at, bool may_have_content, bool m
 static bool add_message(conversation *at, const json_t *item) {
   const char *role = tn_field_text(item, "role");
   const json_t *content = tn_field(item, "content");
-  if (is(role, "assistant")) {
+  if (tn_is(role, "assistant")) {
     json_t *turn = turn_of_assistant(at, false, false);
     return turn && add_texts(at, turn, TN_MESSAGE_CONTENT, content);
   }
-  if (!is(role, "user") && !is(role, "system") && !is(role, "developer"))
+  if (!tn_is(role, "user") && !tn_is(role, "system") && !tn_is(role, "developer"))
     return bad_item(at, TN_E_INVALID, "role: expected user, assistant, system or developer");
   at->turn = NULL;
   json_t *message = tn_convert_message(at->to, role);
@@ -94,10 +90,10 @@ static bool add_reasoning(conversation *at, const json_t *item) {
 
 static bool add_item(conversation *at, const json_t *item) {
   const char *type = tn_field_text(item, "type");
-  if (is(type, "message") || (json_is_object(item) && !type)) return add_message(at, item);
-  if (is(type, "function_call")) return add_call(at, item);
-  if (is(type, "function_call_output")) return add_result(at, item);
-  if (is(type, "reasoning")) return add_reasoning(at, item);
+  if (tn_is(type, "message") || (json_is_object(item) && !type)) return add_message(at, item);
+  if (tn_is(type, "function_call")) return add_call(at, item);
+  if (tn_is(type, "function_call_output")) return add_result(at, item);
+  if (tn_is(type, "reasoning")) return add_reasoning(at, item);
   return bad_item(at, TN_E_UNSUPPORTED,
                   "expected a message, reasoning, a function_call or a function_call_output; nothing else is taken");
 }
@@ -107,7 +103,7 @@ static bool add_input(tn_conversion *to, const json_t *body) {
   const char *instructions = tn_field_text(body, "instructions");
   conversation at = {.to = to};
   if (json_is_array(input) && !json_array_size(input))
-    return tn_conversion_refuse(to, "input", TN_E_INVALID, "input: the list is empty");
+    return tn_refuse(&to->refusal, "input", TN_E_INVALID, "input: the list is empty");
   if (instructions) {
     json_t *message = tn_convert_message(to, "system");
     if (!message || !tn_convert_text(to, message, TN_MESSAGE_CONTENT, instructions)) return false;
@@ -128,10 +124,10 @@ static bool add_tools(tn_conversion *to, const json_t *body) {
   for (size_t i = 0; i < json_array_size(tools); i++) {
     const json_t *tool = json_array_get(tools, i);
     const char *type = tn_field_text(tool, "type"), *name = tn_field_text(tool, "name");
-    if (!is(type, "function"))
-      return tn_conversion_refuse(to, "tools", TN_E_UNSUPPORTED,
-                                  "tools: element %zu: \"%.60s\": only functions can be offered", i, type ? type : "");
-    if (!name) return tn_conversion_refuse(to, "tools", TN_E_INVALID, "tools: element %zu: name: expected a text", i);
+    if (!tn_is(type, "function"))
+      return tn_refuse(&to->refusal, "tools", TN_E_UNSUPPORTED,
+                       "tools: element %zu: \"%.60s\": only functions can be offered", i, type ? type : "");
+    if (!name) return tn_refuse(&to->refusal, "tools", TN_E_INVALID, "tools: element %zu: name: expected a text", i);
     if (!tn_convert_tool(to, name, tool, tn_field(tool, "parameters"))) return false;
   }
   return tn_convert_copy(to, body, "parallel_tool_calls", "parallel_tool_calls");
@@ -139,11 +135,11 @@ static bool add_tools(tn_conversion *to, const json_t *body) {
 
 static bool add_choice(tn_conversion *to, const json_t *body) {
   const json_t *choice = tn_field(body, "tool_choice");
-  const char *name = is(tn_field_text(choice, "type"), "function") ? tn_field_text(choice, "name") : NULL;
+  const char *name = tn_is(tn_field_text(choice, "type"), "function") ? tn_field_text(choice, "name") : NULL;
   if (name) return tn_convert_choice(to, name);
   if (choice && !json_is_string(choice))
-    return tn_conversion_refuse(to, "tool_choice", TN_E_UNSUPPORTED,
-                                "tool_choice: expected auto, none, required, or type function with a name");
+    return tn_refuse(&to->refusal, "tool_choice", TN_E_UNSUPPORTED,
+                     "tool_choice: expected auto, none, required, or type function with a name");
   return tn_convert_copy(to, body, "tool_choice", "tool_choice");
 }
 
@@ -156,13 +152,14 @@ static bool add_format(tn_conversion *to, const json_t *body) {
   const char *type = tn_field_text(format, "type"), *name;
   json_object_foreach((json_t *)text, name, value) {
     if (strcmp(name, "format") != 0 && !json_is_null(value))
-      return tn_conversion_refuse(to, "text", TN_E_UNSUPPORTED, "text: %.60s is not supported", name);
+      return tn_refuse(&to->refusal, "text", TN_E_UNSUPPORTED, "text: %.60s is not supported", name);
   }
-  if (!format || is(type, "text")) return true;
-  if (is(type, "json_object")) return tn_convert_set(to, to->chat, "response_format", json_pack("{s:s}", "type", type));
-  if (!is(type, "json_schema") || !json_is_object(schema))
-    return tn_conversion_refuse(to, "text", TN_E_INVALID,
-                                "text: format: expected text, json_object, or json_schema with a schema");
+  if (!format || tn_is(type, "text")) return true;
+  if (tn_is(type, "json_object"))
+    return tn_convert_set(to, to->chat, "response_format", json_pack("{s:s}", "type", type));
+  if (!tn_is(type, "json_schema") || !json_is_object(schema))
+    return tn_refuse(&to->refusal, "text", TN_E_INVALID,
+                     "text: format: expected text, json_object, or json_schema with a schema");
   return tn_convert_schema(to, schema);
 }
 
@@ -174,12 +171,11 @@ static bool add_reasoning_options(tn_conversion *to, const json_t *body) {
   if (!tn_convert_set(to, to->chat, "chat_template_kwargs", all)) return false;
   json_object_foreach((json_t *)reasoning, name, value) {
     if (json_is_null(value) || !strcmp(name, "summary") || !strcmp(name, "generate_summary")) continue;
-    if (strcmp(name, "effort") != 0 || !is(json_string_value(value), "none"))
-      return tn_conversion_refuse(
-          to, "reasoning", TN_E_UNSUPPORTED,
-          "reasoning: %.60s: expected effort none or a summary; what else the template knows is "
-          "given in chat_template_kwargs",
-          name);
+    if (strcmp(name, "effort") != 0 || !tn_is(json_string_value(value), "none"))
+      return tn_refuse(&to->refusal, "reasoning", TN_E_UNSUPPORTED,
+                       "reasoning: %.60s: expected effort none or a summary; what else the template knows is "
+                       "given in chat_template_kwargs",
+                       name);
     if (!tn_convert_set(to, all, "enable_thinking", json_false()) || !tn_convert_set(to, all, "thinking", json_false()))
       return false;
   }
@@ -191,15 +187,15 @@ static bool add_logprobs(tn_conversion *to, const json_t *body) {
   bool is_wanted = false;
   for (size_t i = 0; i < json_array_size(include); i++) {
     const char *what = json_string_value(json_array_get(include, i));
-    bool is_logprobs = is(what, "message.output_text.logprobs");
-    if (!is_logprobs && !is(what, "reasoning.encrypted_content"))
-      return tn_conversion_refuse(to, "include", TN_E_UNSUPPORTED, "include: \"%.60s\" is not supported",
-                                  what ? what : "");
+    bool is_logprobs = tn_is(what, "message.output_text.logprobs");
+    if (!is_logprobs && !tn_is(what, "reasoning.encrypted_content"))
+      return tn_refuse(&to->refusal, "include", TN_E_UNSUPPORTED, "include: \"%.60s\" is not supported",
+                       what ? what : "");
     is_wanted |= is_logprobs;
   }
   if (tn_field_integer(body, "top_logprobs", 0) && !is_wanted)
-    return tn_conversion_refuse(to, "top_logprobs", TN_E_INVALID,
-                                "top_logprobs needs include: [\"message.output_text.logprobs\"]");
+    return tn_refuse(&to->refusal, "top_logprobs", TN_E_INVALID,
+                     "top_logprobs needs include: [\"message.output_text.logprobs\"]");
   if (is_wanted && !tn_convert_set(to, to->chat, "logprobs", json_true())) return false;
   return !is_wanted || tn_convert_copy(to, body, "top_logprobs", "top_logprobs");
 }
@@ -207,13 +203,12 @@ static bool add_logprobs(tn_conversion *to, const json_t *body) {
 static bool check_state(tn_conversion *to, const json_t *body) {
   const char *truncation = tn_field_text(body, "truncation");
   if (tn_field_boolean(body, "store", false))
-    return tn_conversion_refuse(to, "store", TN_E_UNSUPPORTED, "store: nothing is stored; give false or leave it out");
+    return tn_refuse(&to->refusal, "store", TN_E_UNSUPPORTED, "store: nothing is stored; give false or leave it out");
   if (tn_field_boolean(body, "background", false))
-    return tn_conversion_refuse(to, "background", TN_E_UNSUPPORTED, "background: nothing is stored");
+    return tn_refuse(&to->refusal, "background", TN_E_UNSUPPORTED, "background: nothing is stored");
   if (truncation && strcmp(truncation, "disabled") != 0)
-    return tn_conversion_refuse(to, "truncation", TN_E_UNSUPPORTED,
-                                "truncation: \"%.40s\": a conversation that is too long is refused, never cut",
-                                truncation);
+    return tn_refuse(&to->refusal, "truncation", TN_E_UNSUPPORTED,
+                     "truncation: \"%.40s\": a conversation that is too long is refused, never cut", truncation);
   return true;
 }
 
@@ -231,7 +226,7 @@ enum MHD_Result tn_endpoint_responses(tn_exchange *exchange, const json_t *body)
   if (tn_conversion_init(&to) && convert(&to, body))
     result = tn_complete(exchange, to.chat, body, &tn_surface_responses);
   else
-    result = tn_conversion_refused(exchange, &to);
+    result = tn_http_refused(exchange, &to.refusal);
   tn_conversion_finish(&to);
   return result;
 }

@@ -260,7 +260,8 @@ tn_status tn_bench_run(tn_bench *bench, tn_schedule schedule, uint8_t poison, tn
   return status;
 }
 
-tn_status tn_bench_time(tn_bench *bench, uint32_t repeats, double *seconds, tn_error *error) {
+/* Seconds of the fastest of `repeats` steps that run the whole case. */
+static tn_status time_steps(tn_bench *bench, uint32_t repeats, double *seconds, tn_error *error) {
   tn_step_plan plan;
   if (!tn_step_plan_init(&plan, bench->c, (tn_schedule){0})) return tn_fail(error, TN_E_MEMORY, "out of memory");
   tn_step_plan_next(&plan);
@@ -274,5 +275,19 @@ tn_status tn_bench_time(tn_bench *bench, uint32_t repeats, double *seconds, tn_e
     if (i == 0 || taken < *seconds) *seconds = taken;
   }
   tn_step_plan_finish(&plan);
+  return status;
+}
+
+tn_status tn_case_time(tn_opened_device *device, const tn_case *c, uint64_t timeout_ns, uint32_t repeats,
+                       double *seconds, tn_error *error) {
+  tn_bench bench;
+  tn_case_results results = {0};
+  tn_status status = tn_bench_start(&bench, device, c, timeout_ns, error);
+  if (status != TN_OK) return status;
+  status = tn_case_results_init(&results, c) ? tn_bench_run(&bench, (tn_schedule){0}, 0xff, &results, error)
+                                             : tn_fail(error, TN_E_MEMORY, "out of memory");
+  if (status == TN_OK) status = time_steps(&bench, repeats, seconds, error);
+  tn_case_results_finish(&results);
+  tn_bench_finish(&bench);
   return status;
 }

@@ -39,7 +39,8 @@ void tn_bench_finish(tn_bench *bench);
 tn_status tn_bench_run(tn_bench *bench, tn_schedule schedule, uint8_t poison, tn_case_results *results,
                        tn_error *error);
 
-/* Executes the whole case as one step `repeats` times; seconds of the fastest. Call tn_bench_run first. */
-tn_status tn_bench_time(tn_bench *bench, uint32_t repeats, double *seconds, tn_error *error);
+/* Executes the whole case as one step once to touch everything, then `repeats` times; seconds of the fastest. */
+tn_status tn_case_time(tn_opened_device *device, const tn_case *c, uint64_t timeout_ns, uint32_t repeats,
+                       double *seconds, tn_error *error);
 
 #endif

@@ -126,11 +126,6 @@ tn_status tn_kit_check_case(tn_opened_device *device, const tn_case *c, uint64_t
 
 /* ---- timing ---- */
 
-static double number_property(tn_opened_device *device, const char *name) {
-  tn_property value = {.size = sizeof value};
-  return tn_device_get(device, name, &value, NULL) == TN_OK && value.type == TN_PROPERTY_F64 ? value.f64 : 0;
-}
-
 /* Multiply-adds counted twice; one operation a value where an op has none. */
 static double operations_of(const tn_case *c) {
   const tn_op *op = &c->ops[c->op_count - 1];
@@ -184,24 +179,13 @@ static double bytes_of(const tn_case *c) {
 
 static tn_status time_case(tn_opened_device *device, const tn_case *c, uint64_t timeout_ns, tn_kit_result *result) {
   tn_error error = {0};
-  tn_bench bench;
-  tn_case_results results = {0};
   tn_status fatal;
   *result = result_of(c);
   if (is_left_out(device, c, result, &fatal)) return fatal;
-  tn_status status = tn_bench_start(&bench, device, c, timeout_ns, &error);
-  if (status == TN_OK) {
-    status = tn_case_results_init(&results, c) ? tn_bench_run(&bench, whole, POISON_NAN, &results, &error)
-                                               : tn_fail(&error, TN_E_MEMORY, "out of memory");
-    if (status == TN_OK) status = tn_bench_time(&bench, TIMING_REPEATS, &result->seconds, &error);
-    tn_bench_finish(&bench);
-  }
-  tn_case_results_finish(&results);
+  tn_status status = tn_case_time(device, c, timeout_ns, TIMING_REPEATS, &result->seconds, &error);
   if (status != TN_OK) return note_failure(result, status, &error);
-  uint32_t dtype = c->values[c->ops[0].inputs[0]].dtype;
-  double peak_bytes = number_property(device, "peak_bytes");
-  double peak_ops = dtype == TN_BF16 ? number_property(device, "peak_bf16_ops") : 0;
-  if (peak_ops == 0) peak_ops = number_property(device, dtype == TN_Q8A ? "peak_int8_ops" : "peak_f32_ops");
+  double peak_bytes = tn_device_number(device, "peak_bytes");
+  double peak_ops = tn_device_peak_ops(device, c->values[c->ops[0].inputs[0]].dtype);
   result->bytes = bytes_of(c);
   result->operations = operations_of(c);
   double memory = peak_bytes > 0 ? result->bytes / peak_bytes : 0;

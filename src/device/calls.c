@@ -32,6 +32,17 @@ tn_status tn_device_get(tn_opened_device *d, const char *name, tn_property *valu
   return answer(d, d->driver->get(d->device, name, value), error, "property %s", name);
 }
 
+double tn_device_number(tn_opened_device *d, const char *name) {
+  tn_property value;
+  return tn_device_get(d, name, &value, NULL) == TN_OK && value.type == TN_PROPERTY_F64 ? value.f64 : 0;
+}
+
+double tn_device_peak_ops(tn_opened_device *d, uint32_t dtype) {
+  double bf16 = dtype == TN_BF16 ? tn_device_number(d, "peak_bf16_ops") : 0;
+  if (bf16 > 0) return bf16;
+  return tn_device_number(d, dtype == TN_Q8A ? "peak_int8_ops" : "peak_f32_ops");
+}
+
 tn_status tn_device_alloc(tn_opened_device *d, uint64_t bytes, tn_buffer **buffer, tn_error *error) {
   *buffer = NULL;
   tn_status status = answer(d, d->driver->alloc(d->device, bytes, buffer), error, "alloc of %llu bytes", big(bytes));

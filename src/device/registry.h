@@ -66,6 +66,10 @@ tn_status tn_device_reopen(tn_opened_device *device, tn_error *error);
 /* ---- calls: as in tenon/device.h, with errors like "device cpu: alloc of 123 bytes: out of memory" ----
  * A status that doesn't exist becomes TN_E_INTERNAL, and so does TN_OK without a result. */
 tn_status tn_device_get(tn_opened_device *device, const char *name, tn_property *value, tn_error *error);
+/* A property that is a f64; 0 where the driver has none of that name. */
+double tn_device_number(tn_opened_device *device, const char *name);
+/* The peak for linears whose activations are of `dtype`, operations a second; 0: unknown. bf16 falls back to f32. */
+double tn_device_peak_ops(tn_opened_device *device, uint32_t dtype);
 tn_status tn_device_alloc(tn_opened_device *device, uint64_t bytes, tn_buffer **buffer, tn_error *error);
 /* Read-only memory from a file; TN_E_UNSUPPORTED where the driver has none. Freed as any other. */
 tn_status tn_device_map(tn_opened_device *device, const char *path, uint64_t offset, uint64_t bytes, tn_buffer **buffer,

@@ -77,7 +77,7 @@ TN_WITH_PAIRS void tn_tile_pairs(const tn_matrix *matrix, const uint8_t *panel, 
 
 TN_WITH_PAIRS uint64_t tn_spin_bf16(uint64_t rounds, float *sink) {
   *sink = 0;
-  if (!__builtin_cpu_supports("avx512bf16")) return 0;
+  if (!tn_has_pairs()) return 0;
   __m512 acc[CHAINS];
   const __m512bh x = (__m512bh)_mm512_set1_epi32(0x3f003f00);
 #pragma GCC unroll 16

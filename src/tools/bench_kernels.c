@@ -37,15 +37,9 @@ static const struct {
 typedef struct kernel_bench {
   tn_opened_device *device;
   uint32_t threads;
-  double peak_int8, peak_bf16, peak_f32, peak_bytes;
   bool json;
   json_t *results;
 } kernel_bench;
-
-static double peak_of(tn_opened_device *device, const char *name) {
-  tn_property value = {.size = sizeof value};
-  return tn_device_get(device, name, &value, NULL) == TN_OK && value.type == TN_PROPERTY_F64 ? value.f64 : 0;
-}
 
 /* `matrices` linears of one input. */
 static tn_case *make_case(uint32_t x_dtype, uint32_t format, uint32_t columns, uint32_t outputs, uint32_t matrices,
@@ -64,26 +58,10 @@ static tn_case *make_case(uint32_t x_dtype, uint32_t format, uint32_t columns, u
   return c;
 }
 
-/* Seconds of one step of the case, the best of a few. */
-static tn_status time_case(tn_opened_device *device, const tn_case *c, double *seconds, tn_error *error) {
-  const tn_schedule whole = {0};
-  tn_case_results results = {0};
-  tn_bench bench;
-  if (!c || c->failed) return tn_fail(error, TN_E_MEMORY, "out of memory");
-  tn_status status = tn_bench_start(&bench, device, c, TIMEOUT_NS, error);
-  if (status != TN_OK) return status;
-  status = tn_case_results_init(&results, c) ? tn_bench_run(&bench, whole, 0, &results, error)
-                                             : tn_fail(error, TN_E_MEMORY, "out of memory");
-  if (status == TN_OK) status = tn_bench_time(&bench, REPEATS, seconds, error);
-  tn_case_results_finish(&results);
-  tn_bench_finish(&bench);
-  return status;
-}
-
 /* One shape: prints its line, or adds it to the results. */
 static tn_status measure(kernel_bench *bench, size_t shape, tn_error *error) {
   uint32_t x_dtype = shapes[shape].x_dtype, format = shapes[shape].format, columns = shapes[shape].columns;
-  double peak = x_dtype == TN_Q8A ? bench->peak_int8 : x_dtype == TN_BF16 ? bench->peak_bf16 : bench->peak_f32;
+  double peak = tn_device_peak_ops(bench->device, x_dtype), peak_bytes = tn_device_number(bench->device, "peak_bytes");
   uint64_t row_bytes = tn_row_bytes(format, columns);
   uint32_t streamed = (uint32_t)(STREAM_BYTES / MATRICES / row_bytes) / 64 * 64;
   json_t *rows = json_array();
@@ -97,7 +75,8 @@ static tn_status measure(kernel_bench *bench, size_t shape, tn_error *error) {
     uint32_t outputs = few ? streamed : MANY_OUTPUTS, matrices = few ? MATRICES : 1;
     tn_case *c = make_case(x_dtype, format, columns, outputs, matrices, row_counts[i]);
     double seconds = 0;
-    status = time_case(bench->device, c, &seconds, error);
+    status = !c || c->failed ? tn_fail(error, TN_E_MEMORY, "out of memory")
+                             : tn_case_time(bench->device, c, TIMEOUT_NS, REPEATS, &seconds, error);
     tn_case_destroy(c);
     if (status != TN_OK) break;
     double products = (double)outputs * matrices * columns, bytes = (double)outputs * matrices * (double)row_bytes;
@@ -108,7 +87,7 @@ static tn_status measure(kernel_bench *bench, size_t shape, tn_error *error) {
     char *at = line + used;
     size_t room = sizeof line - (size_t)used;
     if (i == 0)
-      used += snprintf(at, room, "  %5.1f GB/s %3.0f %%", bytes_per_s * 1e-9, 100 * bytes_per_s / bench->peak_bytes);
+      used += snprintf(at, room, "  %5.1f GB/s %3.0f %%", bytes_per_s * 1e-9, 100 * bytes_per_s / peak_bytes);
     else if (few)
       used += snprintf(at, room, " %5.2f", seconds / one);
     else
@@ -122,7 +101,7 @@ static tn_status measure(kernel_bench *bench, size_t shape, tn_error *error) {
       bench->results,
       json_pack("{s:s, s:s, s:i, s:i, s:o, s:f, s:f}", "activations", tn_dtype_name((tn_dtype)x_dtype), "weights",
                 tn_dtype_name((tn_dtype)format), "columns", (int)columns, "threads", (int)bench->threads, "measured",
-                rows, "peak_bytes_per_s", bench->peak_bytes, "peak_ops_per_s", peak));
+                rows, "peak_bytes_per_s", peak_bytes, "peak_ops_per_s", peak));
   return status;
 }
 
@@ -133,11 +112,6 @@ static tn_status run_threads(kernel_bench *bench, const char *device, uint32_t t
   tn_status status = tn_device_open(device, &option, threads != 0, &bench->device, error);
   if (status != TN_OK) return status;
   bench->threads = bench->device->properties.threads;
-  bench->peak_int8 = peak_of(bench->device, "peak_int8_ops");
-  bench->peak_f32 = peak_of(bench->device, "peak_f32_ops");
-  bench->peak_bf16 = peak_of(bench->device, "peak_bf16_ops");
-  if (bench->peak_bf16 == 0) bench->peak_bf16 = bench->peak_f32;
-  bench->peak_bytes = peak_of(bench->device, "peak_bytes");
   for (size_t i = 0; i < TN_COUNT(shapes) && status == TN_OK; i++) status = measure(bench, i, error);
   tn_device_close(bench->device);
   return status;

@@ -61,11 +61,6 @@ static uint32_t largest(const tn_bench_list *list, uint32_t floor) {
 
 /* ---- the roofline ---- */
 
-static double number_property(tn_opened_device *device, const char *name) {
-  tn_property value = {.size = sizeof value};
-  return tn_device_get(device, name, &value, NULL) == TN_OK && value.type == TN_PROPERTY_F64 ? value.f64 : 0;
-}
-
 /* Asks a device of its own what it measured of its peaks. */
 static tn_status read_machine(bench_model *bench, uint32_t threads, tn_error *error) {
   char text[16];
@@ -75,11 +70,10 @@ static tn_status read_machine(bench_model *bench, uint32_t threads, tn_error *er
   tn_status status =
       tn_device_open(bench->runner.device ? bench->runner.device : "cpu", &option, threads != 0, &device, error);
   if (status != TN_OK) return status;
-  bench->peak_int8 = number_property(device, "peak_int8_ops");
-  bench->peak_f32 = number_property(device, "peak_f32_ops");
-  bench->peak_bf16 = number_property(device, "peak_bf16_ops");
-  if (bench->peak_bf16 == 0) bench->peak_bf16 = bench->peak_f32;
-  bench->peak_bytes = number_property(device, "peak_bytes");
+  bench->peak_int8 = tn_device_peak_ops(device, TN_Q8A);
+  bench->peak_f32 = tn_device_peak_ops(device, TN_F32);
+  bench->peak_bf16 = tn_device_peak_ops(device, TN_BF16);
+  bench->peak_bytes = tn_device_number(device, "peak_bytes");
   json_array_append_new(
       bench->machine,
       json_pack("{s:i, s:f, s:f, s:f, s:f}", "threads", (int)device->properties.threads, "int8_ops", bench->peak_int8,

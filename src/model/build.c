@@ -205,51 +205,46 @@ tn_ref tn_build_table(tn_build *build, uint32_t rows, uint32_t cols, const char 
   return tn_graph_weight(build->graph, part, source.dtype, 2, (uint64_t[]){rows, cols}, &source, 1);
 }
 
-/* The tensor of exactly [count, rows, cols]; NULL with the graph failed. */
-static const tn_file_tensor *find_cube(tn_build *build, const char *name, uint32_t count, uint32_t rows,
-                                       uint32_t cols) {
+/* All rows of the tensor of exactly [count, rows, cols], one matrix behind the other; false with the graph failed. */
+static bool view_cube(tn_build *build, const char *name, uint32_t count, uint32_t rows, uint32_t cols,
+                      tn_weight_source *source) {
   uint32_t form = 0;
   const tn_file_tensor *tensor = find_tensor(build, name, &form);
-  if (!tensor) return NULL;
-  if (tensor->rank == 3 && tensor->dims[0] == cols && tensor->dims[1] == rows && tensor->dims[2] == count)
-    return tensor;
-  char wanted[48];
-  snprintf(wanted, sizeof wanted, "%u, %u, %u", cols, rows, count);
-  wrong_shape(build, tensor, wanted);
-  return NULL;
+  if (!tensor) return false;
+  if (tensor->rank != 3 || tensor->dims[0] != cols || tensor->dims[1] != rows || tensor->dims[2] != count) {
+    char wanted[48];
+    snprintf(wanted, sizeof wanted, "%u, %u, %u", cols, rows, count);
+    wrong_shape(build, tensor, wanted);
+    return false;
+  }
+  *source = (tn_weight_source){.size = sizeof *source,
+                               .dtype = tensor->dtype,
+                               .data = tensor->data,
+                               .rows = (uint64_t)count * rows,
+                               .cols = cols,
+                               .row_count = (uint64_t)count * rows,
+                               .col_count = cols};
+  return true;
 }
 
 tn_ref tn_build_cube_part(tn_build *build, uint32_t count, uint32_t rows, uint32_t cols, uint32_t index,
                           const char *format, ...) {
   char name[TN_MAX_NAME], part[TN_MAX_NAME + 32];
+  tn_weight_source source;
   FORMAT_NAME(name, format);
   snprintf(part, sizeof part, "%s[%u]", name, index);
-  const tn_file_tensor *tensor = find_cube(build, name, count, rows, cols);
-  if (!tensor) return TN_NO_VALUE;
-  const tn_weight_source source = {.size = sizeof source,
-                                   .dtype = tensor->dtype,
-                                   .data = tensor->data,
-                                   .rows = (uint64_t)count * rows,
-                                   .cols = cols,
-                                   .row_begin = (uint64_t)index * rows,
-                                   .row_count = rows,
-                                   .col_count = cols};
-  return tn_graph_weight(build->graph, part, tensor->dtype, 2, (uint64_t[]){rows, cols}, &source, 1);
+  if (!view_cube(build, name, count, rows, cols, &source)) return TN_NO_VALUE;
+  source.row_begin = (uint64_t)index * rows;
+  source.row_count = rows;
+  return tn_graph_weight(build->graph, part, source.dtype, 2, (uint64_t[]){rows, cols}, &source, 1);
 }
 
 tn_ref tn_build_cube(tn_build *build, uint32_t count, uint32_t rows, uint32_t cols, const char *format, ...) {
   char name[TN_MAX_NAME];
+  tn_weight_source source;
   FORMAT_NAME(name, format);
-  const tn_file_tensor *tensor = find_cube(build, name, count, rows, cols);
-  if (!tensor) return TN_NO_VALUE;
-  const tn_weight_source source = {.size = sizeof source,
-                                   .dtype = tensor->dtype,
-                                   .data = tensor->data,
-                                   .rows = (uint64_t)count * rows,
-                                   .cols = cols,
-                                   .row_count = (uint64_t)count * rows,
-                                   .col_count = cols};
-  return tn_graph_weight(build->graph, name, tensor->dtype, 3, (uint64_t[]){count, rows, cols}, &source, 1);
+  if (!view_cube(build, name, count, rows, cols, &source)) return TN_NO_VALUE;
+  return tn_graph_weight(build->graph, name, source.dtype, 3, (uint64_t[]){count, rows, cols}, &source, 1);
 }
 
 tn_ref tn_build_head_rows(tn_build *build, uint32_t heads, uint32_t cols, const tn_head_rows *part, const char *format,

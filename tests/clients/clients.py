@@ -27,11 +27,8 @@ def enter():
 
 def parrot_server(tenon, folder, *options, script=SCRIPT):
     """A server whose model thinks "Hm.", says "I add." and calls add twice."""
-    import parrot
-    from client import Server
-    model = os.path.join(folder, "parrot.gguf")
-    parrot.write(model, TEMPLATE, script)
-    return Server(tenon, model, *options)
+    import parrots
+    return parrots.parrot_server(tenon, folder, TEMPLATE, script, *options)
 
 
 def tiny_model(data):

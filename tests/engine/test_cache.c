@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "tenon/tenon.h"
+#include "support/engine.h"
 
 #define ANSWER 40u
 
@@ -31,13 +32,6 @@ static tn_model *open_model(const char *name) {
   snprintf(file, sizeof file, "%s/golden/%s/model.gguf", TEST_DATA, name);
   if (tn_model_open(file, &model, &error) != TN_OK) fail_msg("%s", error.message);
   return model;
-}
-
-static tn_engine *start(const tn_model *model, const tn_engine_options *options) {
-  tn_engine *engine;
-  tn_error error;
-  if (tn_engine_create(model, options, &engine, &error) != TN_OK) fail_msg("%s", error.message);
-  return engine;
 }
 
 static tn_engine_options plain(void) {
@@ -96,13 +90,13 @@ static void loaded_answers_like_saved(void **state) {
     options.kv = types[m];
     options.device = m % 2 ? "reference,private-memory=1" : NULL;
     answer answers[2];
-    tn_engine *engine = start(model, &options);
+    tn_engine *engine = must_start(model, &options);
     for (uint32_t i = 0; i < 2; i++) tn_request_destroy(ask(engine, i, &answers[i]));
     expect(tn_engine_save_cache(engine, path, &error), TN_OK, &error, NULL);
     tn_engine_destroy(engine);
     options.context = 160; /* sizes of memory are no part of the configuration */
     options.chunk = 16;
-    engine = start(model, &options);
+    engine = must_start(model, &options);
     expect(tn_engine_load_cache(engine, path, &error), TN_OK, &error, NULL);
     for (uint32_t i = 0; i < 2; i++) ask_again(engine, i, &answers[i], 64);
     tn_engine_destroy(engine);
@@ -117,13 +111,13 @@ static void a_session_has_its_note(void **state) {
   tn_engine_options options = plain();
   answer answers[2];
   char *note;
-  tn_engine *engine = start(model, &options);
+  tn_engine *engine = must_start(model, &options);
   tn_request_destroy(ask(engine, 0, &answers[0]));
   tn_request *request = ask(engine, 1, &answers[1]);
   expect(tn_engine_save_session(engine, request, "said so far", path, &error), TN_OK, &error, NULL);
   tn_request_destroy(request);
   tn_engine_destroy(engine);
-  engine = start(model, &options);
+  engine = must_start(model, &options);
   expect(tn_engine_load_session(engine, path, &note, &error), TN_OK, &error, NULL);
   assert_string_equal(note, "said so far");
   tn_free(note);
@@ -132,7 +126,7 @@ static void a_session_has_its_note(void **state) {
   expect(tn_engine_save_session(engine, NULL, "nothing said", path, &error), TN_OK, &error, NULL);
   tn_engine_destroy(engine);
   options.kv = "f32";
-  engine = start(model, &options);
+  engine = must_start(model, &options);
   expect(tn_engine_load_session(engine, path, &note, &error), TN_E_UNSUPPORTED, &error, "another configuration");
   assert_string_equal(note, "nothing said"); /* the note is good all the same */
   tn_free(note);
@@ -142,7 +136,7 @@ static void a_session_has_its_note(void **state) {
 
 static void refused_by(const char *name, const tn_engine_options *options, const char *words) {
   tn_model *model = open_model(name);
-  tn_engine *engine = start(model, options);
+  tn_engine *engine = must_start(model, options);
   tn_error error;
   tn_engine_info info = TN_ENGINE_INFO;
   expect(tn_engine_load_cache(engine, path, &error), TN_E_UNSUPPORTED, &error, words);
@@ -158,7 +152,7 @@ static void others_refuse_it(void **state) {
   tn_engine_options options = plain();
   tn_error error;
   answer got;
-  tn_engine *engine = start(model, &options);
+  tn_engine *engine = must_start(model, &options);
   tn_request_destroy(ask(engine, 0, &got));
   expect(tn_engine_save_cache(engine, path, &error), TN_OK, &error, NULL);
   expect(tn_engine_save_cache(engine, "/nowhere/at/all", &error), TN_E_NOT_FOUND, &error, "/nowhere/at/all");

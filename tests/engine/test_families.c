@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "tenon/tenon.h"
+#include "support/engine.h"
 
 #define REQUESTS 4u
 #define ANSWER 24u
@@ -38,13 +39,6 @@ typedef struct lengths {
   uint32_t prompt, more, answer, vocabulary, context;
 } lengths;
 
-static tn_engine *start(const tn_model *model, const tn_engine_options *options) {
-  tn_engine *engine;
-  tn_error error;
-  if (tn_engine_create(model, options, &engine, &error) != TN_OK) fail_msg("%s", error.message);
-  return engine;
-}
-
 static tn_request *submit(tn_engine *engine, const lengths *l, uint32_t number) {
   int32_t prompt[104];
   for (uint32_t i = 0; i < TN_COUNT(prompt); i++) prompt[i] = (int32_t)((i * 31u + number * 17u) % l->vocabulary);
@@ -56,10 +50,7 @@ static tn_request *submit(tn_engine *engine, const lengths *l, uint32_t number) 
   options.logprobs = 1;
   options.temperature = number % 2 ? 1.0f : 0.0f;
   options.seed = number;
-  tn_request *request;
-  tn_error error;
-  if (tn_engine_submit(engine, &options, &request, &error) != TN_OK) fail_msg("%s", error.message);
-  return request;
+  return must_submit(engine, &options);
 }
 
 static answer pull(tn_request *request, const lengths *l) {
@@ -79,7 +70,7 @@ static answer pull(tn_request *request, const lengths *l) {
 
 static void run_together(const tn_model *model, const tn_engine_options *options, const lengths *l, const answer *alone,
                          bool has_room) {
-  tn_engine *engine = start(model, options);
+  tn_engine *engine = must_start(model, options);
   for (int round = 0; round < 2; round++) {
     tn_request *requests[REQUESTS];
     for (uint32_t i = 0; i < REQUESTS; i++) requests[i] = submit(engine, l, i);
@@ -109,7 +100,7 @@ static void check_model(const char *path, const lengths *l, const char *kv) {
   options.max_sequences = 1;
   options.no_prefix_cache = 1;
   for (uint32_t i = 0; i < REQUESTS; i++) {
-    tn_engine *engine = start(model, &options);
+    tn_engine *engine = must_start(model, &options);
     alone[i] = pull(submit(engine, l, i), l);
     tn_engine_describe(engine, &info);
     tn_engine_destroy(engine);
@@ -122,7 +113,7 @@ static void check_model(const char *path, const lengths *l, const char *kv) {
   if (info.states) { /* room for two snapshots, of four sequences */
     options.snapshot_bytes = 2 * info.state_bytes + 1;
     tn_engine_info tight = TN_ENGINE_INFO;
-    tn_engine *engine = start(model, &options);
+    tn_engine *engine = must_start(model, &options);
     tn_engine_describe(engine, &tight);
     assert_int_equal(tight.states, 2 * REQUESTS + 2);
     tn_engine_destroy(engine);
@@ -167,14 +158,14 @@ static void pages_behind_a_window_are_used_again(void **state) {
   options.context = l.context;
   options.max_sequences = 1;
   options.no_prefix_cache = 1;
-  tn_engine *engine = start(model, &options);
+  tn_engine *engine = must_start(model, &options);
   answer roomy = pull(submit(engine, &l, 1), &l);
   tn_engine_describe(engine, &info);
   tn_engine_destroy(engine);
   assert_int_equal(info.pages, 4);
   options.chunk = 1;
   options.kv_bytes = info.kv_bytes / info.pages * 3;
-  engine = start(model, &options);
+  engine = must_start(model, &options);
   answer tight = pull(submit(engine, &l, 1), &l);
   tn_engine_describe(engine, &info);
   assert_int_equal(info.pages, 3);

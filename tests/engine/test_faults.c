@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "tenon/tenon.h"
+#include "support/engine.h"
 
 #define REQUESTS 3u
 #define ANSWER 12u
@@ -210,10 +211,7 @@ static tn_request *submit_one(tn_engine *engine, uint32_t number, const int32_t 
   options.ignore_eos = 1;
   options.temperature = number % 2 ? 1.0f : 0.0f;
   options.seed = number;
-  tn_request *request;
-  tn_error error;
-  if (tn_engine_submit(engine, &options, &request, &error) != TN_OK) fail_msg("%s", error.message);
-  return request;
+  return must_submit(engine, &options);
 }
 
 static void run_crowd(const char *device, uint64_t kv_bytes, crowd *got) {

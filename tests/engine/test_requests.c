@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "count_allocations.h"
 #include "tenon/tenon.h"
+#include "support/engine.h"
 
 #define REQUESTS 6u
 #define ANSWER 40u
@@ -28,10 +29,7 @@ typedef struct answer {
 static tn_model *model;
 
 static tn_engine *start(const tn_engine_options *options) {
-  tn_engine *engine;
-  tn_error error;
-  if (tn_engine_create(model, options, &engine, &error) != TN_OK) fail_msg("%s", error.message);
-  return engine;
+  return must_start(model, options);
 }
 
 static tn_request *submit(tn_engine *engine, uint32_t number) {
@@ -48,10 +46,7 @@ static tn_request *submit(tn_engine *engine, uint32_t number) {
   options.top_p = number % 3 ? 0.9f : 1.0f;
   options.repeat_penalty = number == 5 ? 1.3f : 1.0f;
   options.seed = number;
-  tn_request *request;
-  tn_error error;
-  if (tn_engine_submit(engine, &options, &request, &error) != TN_OK) fail_msg("%s", error.message);
-  return request;
+  return must_submit(engine, &options);
 }
 
 static void pull(tn_request *request, answer *got) {

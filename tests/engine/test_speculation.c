@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "tenon/tenon.h"
+#include "support/engine.h"
 
 #define REQUESTS 4u
 #define ANSWER 24u
@@ -47,10 +48,7 @@ static tn_request *submit(tn_engine *engine, uint32_t number) {
   options.dry_multiplier = number == 2 ? 0.8f : 0.0f;
   options.xtc_probability = number == 1 ? 0.5f : 0.0f;
   options.seed = number;
-  tn_request *request;
-  tn_error error;
-  if (tn_engine_submit(engine, &options, &request, &error) != TN_OK) fail_msg("%s", error.message);
-  return request;
+  return must_submit(engine, &options);
 }
 
 static answer pull(tn_request *request) {
@@ -69,13 +67,6 @@ static answer pull(tn_request *request) {
   return got;
 }
 
-static tn_engine *start(const tn_model *model, const tn_engine_options *options) {
-  tn_engine *engine;
-  tn_error error;
-  if (tn_engine_create(model, options, &engine, &error) != TN_OK) fail_msg("%s", error.message);
-  return engine;
-}
-
 /* The engine's thread says how it stands after the step that ended the last request. */
 static tn_engine_info settled(tn_engine *engine) {
   tn_engine_info info = TN_ENGINE_INFO;
@@ -87,7 +78,7 @@ static tn_engine_info settled(tn_engine *engine) {
 /* All of them together, the second time behind cached prefixes. */
 static tn_engine_info run_rounds(const tn_model *model, const tn_engine_options *options, const answer *alone,
                                  uint32_t rounds) {
-  tn_engine *engine = start(model, options);
+  tn_engine *engine = must_start(model, options);
   for (uint32_t round = 0; round < rounds; round++) {
     tn_request *requests[REQUESTS];
     for (uint32_t i = 0; i < REQUESTS; i++) requests[i] = submit(engine, i);
@@ -131,7 +122,7 @@ static void check_model(pair of, const char *device, const char *kv, bool is_tho
   options.context = 128;
   options.max_sequences = 1;
   options.no_prefix_cache = 1;
-  tn_engine *engine = start(model, &options);
+  tn_engine *engine = must_start(model, &options);
   for (uint32_t i = 0; i < REQUESTS; i++) alone[i] = pull(submit(engine, i));
   tn_engine_info plain = settled(engine);
   tn_engine_destroy(engine);

@@ -13,6 +13,7 @@
 
 #include "support/truncate.h"
 #include "tenon/tenon.h"
+#include "support/engine.h"
 
 #define TOKENS 40u
 
@@ -99,30 +100,16 @@ static char *outputs_of(tn_request *request) {
   return tn_buf_take(&all);
 }
 
-static tn_engine *start(const tn_model *model, const tn_engine_options *options) {
-  tn_engine *engine;
-  tn_error error;
-  if (tn_engine_create(model, options, &engine, &error) != TN_OK) fail_msg("%s", error.message);
-  return engine;
-}
-
-static tn_request *submit(tn_engine *engine, const tn_request_options *options) {
-  tn_request *request;
-  tn_error error;
-  if (tn_engine_submit(engine, options, &request, &error) != TN_OK) fail_msg("%s", error.message);
-  return request;
-}
-
 /* All requests at once, four of them running together. */
 static tn_engine_info check(const tn_model *model, tn_engine_options options, char **wanted) {
   options.max_sequences = 4;
   options.context = 512;
-  tn_engine *engine = start(model, &options);
+  tn_engine *engine = must_start(model, &options);
   tn_request *requests[KINDS];
   tn_engine_info info = TN_ENGINE_INFO;
   for (uint32_t i = 0; i < KINDS; i++) {
     const tn_request_options request = options_of(i);
-    requests[i] = submit(engine, &request);
+    requests[i] = must_submit(engine, &request);
   }
   for (uint32_t i = 0; i < KINDS; i++) {
     char *got = outputs_of(requests[i]);

@@ -5,20 +5,12 @@ import sys
 import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "e2e")]
-import parrot
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from client import Server
+from parrots import OnParrot, SCHEMA, SCRIPT, TEMPLATE, parrot_server
 
 TENON, DATA = sys.argv[1:3]
 PATH = "/v1/messages"
-TEMPLATE = ("{# <tool_call> <think> </think> #}{% for t in tools or [] %}tool {{ t.function.name }};{% endfor %}"
-            "{% for m in messages %}{{ m.role }}: {{ m.reasoning_content }}{{ m.content }}{% for c in m.tool_calls %}"
-            " calls {{ c.function.name }} {{ c.function.arguments | tojson }}{% endfor %};{% endfor %}"
-            "{% if enable_thinking is defined %}thinks {{ enable_thinking }}{% endif %}")
-SCRIPT = ["<think>", "Hm", ".</think>", "I add", ".\n", "<tool_call>", '\n{"name": "add", "arguments": {"a": ', "1}}",
-          "\n</tool_call>"]
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 ADD = {"name": "add", "description": "adds", "input_schema": SCHEMA}
 
 
@@ -26,41 +18,18 @@ def ask(content="hi", **fields):
     return {"messages": [{"role": "user", "content": content}], "max_tokens": 100, "temperature": 0, **fields}
 
 
-class Messages(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        model = os.path.join(cls.folder.name, "parrot.gguf")
-        parrot.write(model, TEMPLATE, SCRIPT)
-        cls.server = Server(TENON, model)
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.server.stop() == 0
-        cls.folder.cleanup()
-
+class Messages(OnParrot):
     def good(self, body, path=PATH):
-        status, answer = self.server.post(path, body)
-        self.assertEqual(status, 200, answer)
-        return answer
+        return super().good(body, path)
 
     def stream(self, body):
-        """The events, each checked to bear the name of its type."""
-        status, headers, data = self.server.ask("POST", PATH, {**body, "stream": True})
-        self.assertEqual((status, headers["content-type"]), (200, "text/event-stream"), data)
-        events = []
-        for event in data.decode().split("\n\n")[:-1]:
-            name, line = event.split("\n")
-            events.append(json.loads(line[6:]))
-            self.assertEqual((name, line[:6]), ("event: " + events[-1]["type"], "data: "))
-        return events
+        return self.named_events(PATH, body)
 
     def test_numbers_in_arguments(self):
         """All digits of a float; a number beyond 64 bits comes as one."""
         with tempfile.TemporaryDirectory() as folder:
-            model = os.path.join(folder, "parrot.gguf")
-            parrot.write(model, TEMPLATE, [piece.replace("1}}", "98765432109876543210, \"b\": 47.12345678901234}}") for piece in SCRIPT])
-            server = Server(TENON, model)
+            numbers = "98765432109876543210, \"b\": 47.12345678901234}}"
+            server = parrot_server(TENON, folder, TEMPLATE, [piece.replace("1}}", numbers) for piece in SCRIPT])
             schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "number"}}}
             status, answer = server.post(PATH, ask(tools=[{"name": "add", "input_schema": schema}]))
             assert server.stop() == 0

@@ -7,17 +7,14 @@ import random
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "e2e")]
-import parrot
-from client import Server
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from parrots import SCHEMA, parrot_server
 
 TENON = sys.argv[1]
 ROUNDS = 2500
 TEMPLATE = ("{# <tool_call> <think> </think> #}{% for t in tools or [] %}tool {{ t.function.name }};{% endfor %}"
             "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}"
             " calls {{ c.function.name }} {{ c.function.arguments | tojson }}{% endfor %};{% endfor %}")
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 FUNCTION = {"name": "add", "description": "d", "parameters": SCHEMA}
 BODIES = {
     "/v1/chat/completions": {
@@ -92,9 +89,7 @@ def main():
     dice = random.Random(1)
     seen = {}
     with tempfile.TemporaryDirectory() as folder:
-        model = os.path.join(folder, "parrot.gguf")
-        parrot.write(model, TEMPLATE, ["<think>", "Hm", "</think>", "I add", "."])
-        with Server(TENON, model) as server:
+        with parrot_server(TENON, folder, TEMPLATE, ["<think>", "Hm", "</think>", "I add", "."]) as server:
             for _ in range(ROUNDS):
                 path = dice.choice(list(BODIES))
                 body = mutate(BODIES[path], dice)

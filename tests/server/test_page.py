@@ -7,12 +7,10 @@ import sys
 import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser
-import parrot
-from client import Server, until
+from client import until
+from parrots import parrot_server
 
 TENON = sys.argv[1]
 PICTURES = sys.argv[3] if len(sys.argv) > 3 else None
@@ -30,9 +28,8 @@ class Page(unittest.TestCase):
         if not path:
             raise unittest.SkipTest("there is no chromium")
         cls.folder = tempfile.TemporaryDirectory()
-        model = os.path.join(cls.folder.name, "parrot.gguf")
-        parrot.write(model, TEMPLATE, ANSWER)
-        cls.server = Server(TENON, model, "--device", "faulty:cpu,delay-ms=15", "--name", "A parrot")
+        cls.server = parrot_server(TENON, cls.folder.name, TEMPLATE, ANSWER, "--device", "faulty:cpu,delay-ms=15", "--name",
+                                   "A parrot")
         cls.url = "http://127.0.0.1:%d/" % cls.server.port
         cls.browser = browser.Browser(path)
 

@@ -2,23 +2,13 @@
 import json
 import os
 import sys
-import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "e2e")]
-import parrot
-from client import Server
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from parrots import OnParrot, SCHEMA
 
 TENON = sys.argv[1]
 PATH = "/v1/responses"
-TEMPLATE = ("{# <tool_call> <think> </think> #}{% for t in tools or [] %}tool {{ t.function.name }};{% endfor %}"
-            "{% for m in messages %}{{ m.role }}: {{ m.reasoning_content }}{{ m.content }}{% for c in m.tool_calls %}"
-            " calls {{ c.function.name }} {{ c.function.arguments | tojson }}{% endfor %};{% endfor %}"
-            "{% if enable_thinking is defined %}thinks {{ enable_thinking }}{% endif %}")
-SCRIPT = ["<think>", "Hm", ".</think>", "I add", ".\n", "<tool_call>", '\n{"name": "add", "arguments": {"a": ', "1}}",
-          "\n</tool_call>"]
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 ADD = {"type": "function", "name": "add", "parameters": SCHEMA, "strict": True}
 LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
 
@@ -27,33 +17,13 @@ def ask(given="hi", **fields):
     return {"input": given, "temperature": 0, **fields}
 
 
-class Responses(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        model = os.path.join(cls.folder.name, "parrot.gguf")
-        parrot.write(model, TEMPLATE, SCRIPT)
-        cls.server = Server(TENON, model)
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.server.stop() == 0
-        cls.folder.cleanup()
-
+class Responses(OnParrot):
     def good(self, body):
-        status, answer = self.server.post(PATH, body)
-        self.assertEqual(status, 200, answer)
-        return answer
+        return super().good(body, PATH)
 
     def stream(self, body):
         """The events, each checked to bear the name of its type and its number."""
-        status, headers, data = self.server.ask("POST", PATH, {**body, "stream": True})
-        self.assertEqual((status, headers["content-type"]), (200, "text/event-stream"), data)
-        events = []
-        for event in data.decode().split("\n\n")[:-1]:
-            name, line = event.split("\n")
-            events.append(json.loads(line[6:]))
-            self.assertEqual((name, line[:6]), ("event: " + events[-1]["type"], "data: "))
+        events = self.named_events(PATH, body)
         self.assertEqual([event["sequence_number"] for event in events], list(range(len(events))))
         return events
 

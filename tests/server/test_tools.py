@@ -5,43 +5,27 @@ import sys
 import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "e2e")]
-import parrot
-from client import Server, events
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from client import events
+from parrots import CALL, OnParrot, SCHEMA, SCRIPT, parrot_server
 
 TENON = sys.argv[1]
 CHAT = "/v1/chat/completions"
 TEMPLATE = ("{# <tool_call> <think> </think> #}{% for t in tools or [] %}tool {{ t.function.name }}\n{% endfor %}"
             "{% for m in messages %}{{ m.role }}: {{ m.reasoning_content }}{{ m.content }}{% for c in m.tool_calls %}"
             " calls {{ c.function.name }} {{ c.function.arguments | tojson }}{% endfor %}\n{% endfor %}")
-CALL = ["<tool_call>", '\n{"name": "add", "arguments": {"a": ', "1}}", "\n</tool_call>"]
-SCRIPT = ["<think>", "Hm", ".</think>", "I add", ".\n", *CALL, "\n", *CALL]
-ADD = {"type": "function", "function": {"name": "add", "parameters": {
-    "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}}
+ADD = {"type": "function", "function": {"name": "add", "parameters": SCHEMA}}
 
 
 def chat(**fields):
     return {"messages": [{"role": "user", "content": "hi"}], "temperature": 0, "tools": [ADD], **fields}
 
 
-class Tools(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        model = os.path.join(cls.folder.name, "parrot.gguf")
-        parrot.write(model, TEMPLATE, SCRIPT)
-        cls.server = Server(TENON, model)
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.server.stop() == 0
-        cls.folder.cleanup()
+class Tools(OnParrot):
+    template, script = TEMPLATE, [*SCRIPT, "\n", *CALL]
 
     def good(self, body):
-        status, answer = self.server.post(CHAT, body)
-        self.assertEqual(status, 200, answer)
-        return answer["choices"][0]
+        return super().good(body, CHAT)["choices"][0]
 
     def stream(self, body):
         status, _, data = self.server.ask("POST", CHAT, {**body, "stream": True})
@@ -155,9 +139,8 @@ class Tools(unittest.TestCase):
 class NoSyntax(unittest.TestCase):
     def test_refused(self):
         with tempfile.TemporaryDirectory() as folder:
-            model = os.path.join(folder, "parrot.gguf")
-            parrot.write(model, "{% for m in messages %}{{ m.content }}{% endfor %}", ["ok"])
-            with Server(TENON, model) as server:
+            template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+            with parrot_server(TENON, folder, template, ["ok"]) as server:
                 status, answer = server.post(CHAT, chat())
                 self.assertEqual((status, answer["error"]["code"]), (400, "unsupported_value"), answer)
 

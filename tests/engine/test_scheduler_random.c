@@ -1,0 +1,104 @@
+/* The scheduler over random schedules of everything at once: submit, cancel, share, preempt, fail (scheduler_rig.h). */
+#include "scheduler_rig.h"
+
+/* Random arrivals, cancels and faults; pools from roomy to tight; one group, windows, both; colliding hashes. */
+static void random_schedule(uint64_t seed, fake_config config, tn_kv_options kv, test_drafting drafting,
+                            uint32_t steps) {
+  enum { JOBS = 12 };
+  static test_job jobs[JOBS];
+  test_rig rig;
+  uint64_t random = seed;
+  rig_init_drafting(&rig, config, 1 + fake_random(&random) % config.max_sequences, kv, drafting);
+  memset(jobs, 0, sizeof jobs);
+  uint32_t finished = 0, cancelled = 0, failed = 0;
+  for (uint32_t number = 0; number < steps || rig.scheduler.running_count || rig.scheduler.waiting_count; number++) {
+    test_job *job = &jobs[fake_random(&random) % JOBS];
+    if (!job->request && number < steps) {
+      uint32_t count = 1 + fake_random(&random) % (rig.limits.capacity - 2 < 250 ? rig.limits.capacity - 2 : 250);
+      make_job(job, count, fake_random(&random) % 200, fake_random(&random) % 100, &random);
+      job->options.priority = fake_random(&random) % 8 ? 0 : 1;
+      job->options.prompt_logprobs = fake_random(&random) % 6 == 0;
+      submit(&rig, job);
+    } else if (job->request && fake_random(&random) % 40 == 0) {
+      tn_request_cancel(job->request);
+      job->was_cancelled = true;
+    }
+    if (fake_random(&random) % 50 == 0)
+      rig.runner->faults = (fake_faults){.fail_step = rig.runner->submits + 1,
+                                         .step_status = fake_random(&random) % 4 ? TN_E_INTERNAL : TN_E_DEVICE_LOST};
+    step(&rig);
+    assert_true(number < 100 * steps);
+    for (uint32_t i = 0; i < JOBS; i++) {
+      if (!jobs[i].request) continue;
+      drain(&jobs[i]);
+      if (!jobs[i].is_done) continue;
+      if (jobs[i].was_cancelled && jobs[i].last.finish == TN_FINISH_CANCELLED) {
+        cancelled++;
+      } else if (jobs[i].last.kind == TN_OUTPUT_ERROR) { /* it failed, and again when alone */
+        assert_non_null(strstr(jobs[i].last.error.message, "fake fault"));
+        failed++;
+      } else {
+        assert_whole(&jobs[i]);
+        finished++;
+      }
+      finish_job(&jobs[i]);
+    }
+  }
+  assert_true(finished > 10 && cancelled > 0 && failed < 10);
+  const tn_speculation_counters *counters = &rig.scheduler.speculation.counters;
+  if (drafting.is_on && drafting.k) {
+    assert_true(counters->drafted > 0);
+    assert_true((counters->accepted > 0) == (drafting.right > 0));
+    assert_true((counters->accepted < counters->drafted) == (drafting.right < 16));
+  }
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
+static fake_config config_of(uint64_t seed, tn_kv_options *kv) {
+  fake_config config = PLAIN;
+  *kv = (tn_kv_options)TN_KV_OPTIONS;
+  config.pages = seed % 3 == 0 ? 14 : seed % 3 == 1 ? 24 : 90;
+  config.max_rows = seed % 2 ? 64 : 17;
+  config.max_logits_rows = seed % 4 == 3 ? 3 : 64;
+  if (seed % 4 >= 2) {
+    config.group_count = 2;
+    config.windows[1] = 40;
+  }
+  if (seed % 5 == 4) config.windows[0] = 70;
+  if (seed % 4 == 1) kv->hash_mask = 1;
+  if (seed % 6 == 5) kv->prefix_cache = false;
+  if (seed % 3 == 1) config.state_slots = 16 + (uint32_t)seed / 3;
+  return config;
+}
+
+static void random_schedules_keep_all_promises(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 12; seed++) {
+    tn_kv_options kv;
+    fake_config config = config_of(seed, &kv);
+    random_schedule(seed, config, kv, (test_drafting){0}, 800);
+  }
+}
+
+/* The same while drafting: right and wrong drafts, k given or found, of models with and without recurrent states. */
+static void random_schedules_with_drafts(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 24; seed++) {
+    tn_kv_options kv;
+    fake_config config = config_of(seed, &kv);
+    if (seed % 5 == 3) config.state_slots = 17;
+    static const uint32_t ks[] = {3, 0, 15, 1, 7};
+    test_drafting drafting = {true, (uint32_t)(seed * 5 % 17), ks[seed % 5]};
+    random_schedule(seed, config, kv, drafting, 900);
+  }
+}
+
+int main(void) {
+  tn_log_set_level(TN_LOG_ERROR); /* the warnings are expected */
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(random_schedules_keep_all_promises),
+      cmocka_unit_test(random_schedules_with_drafts),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

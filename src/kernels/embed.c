@@ -3,21 +3,25 @@
 #include "tensor/half.h"
 
 /* A lane's first or second scale of a block. */
-static float scale_at(const uint8_t *scales, tn_layout_shape shape, uint32_t which, uint32_t lane) {
-  const uint16_t *halves = (const uint16_t *)(const void *)scales;
+static float scale_at(const uint8_t *panel, tn_layout_shape shape, uint32_t block, uint32_t which, uint32_t lane) {
+  const uint8_t *scales = panel + tn_layout_scales_at(shape, block);
   uint32_t index = which * TN_PANEL_ROWS + lane;
-  if (shape.factors) return tn_f16_to_f32(halves[lane]) * (float)(int8_t)scales[2 * TN_PANEL_ROWS + index];
-  return shape.scale_floats ? ((const float *)(const void *)scales)[index] : tn_f16_to_f32(halves[index]);
+  if (shape.factors) {
+    const uint16_t *shared = (const uint16_t *)(const void *)(panel + tn_layout_group_at(shape, block));
+    return tn_f16_to_f32(shared[shape.minimum ? index : lane]) * (float)(int8_t)scales[index];
+  }
+  if (shape.scale_floats) return ((const float *)(const void *)scales)[index];
+  return tn_f16_to_f32(((const uint16_t *)(const void *)scales)[index]);
 }
 
 /* One lane of a panel of a block layout: y[columns] = values * factor. */
 static void take_blocks(const tn_matrix *table, const uint8_t *panel, uint32_t lane, float factor, float *y) {
   const tn_layout_shape shape = tn_layout_shape_of(table->kind);
   for (uint32_t b = 0; b < table->columns / TN_BLOCK; b++, y += TN_BLOCK) {
-    const uint8_t *quants = panel + tn_layout_quants_at(shape, b), *scales = panel + tn_layout_scales_at(shape, b);
-    float d = scale_at(scales, shape, 0, lane), second = d, m = 0.0f;
-    if (shape.halves) second = scale_at(scales, shape, 1, lane);
-    if (shape.minimum) m = scale_at(scales, shape, 1, lane);
+    const uint8_t *quants = panel + tn_layout_quants_at(shape, b);
+    float d = scale_at(panel, shape, b, 0, lane), second = d, m = 0.0f;
+    if (shape.halves) second = scale_at(panel, shape, b, 1, lane);
+    if (shape.minimum) m = scale_at(panel, shape, b, 1, lane);
     for (uint32_t k = 0; k < TN_BLOCK; k++) {
       int q = tn_layout_quant(shape, quants, lane, k);
       float value = (k < 16 ? d : second) * (float)(q - shape.offset);

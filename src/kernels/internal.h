@@ -97,11 +97,16 @@ TN_INLINE vi tn_load_quants(const uint8_t *quants, const int bits, const int v) 
   return vi_xor(low, vi_and(upper, vi_set1(0x30303030)));
 }
 
-/* A block's scale, or that of its first half (which = 0); its second half's, or its minimum (which = 1). */
-TN_INLINE vf tn_load_scale(const uint8_t *scales, const int floats, const int factors, const int which) {
-  const uint16_t *halves = (const uint16_t *)(const void *)scales;
-  if (factors) return vf_mul(vf_load_f16(halves), vf_load_i8((const int8_t *)scales + 32 + 16 * which));
-  return floats ? vf_load((const float *)(const void *)scales + 16 * which) : vf_load_f16(halves + 16 * which);
+/* Of block `block` of a panel: its scale, or that of its first half (which = 0); its second half's, or its minimum
+ * (which = 1). */
+TN_INLINE vf tn_load_scale(const uint8_t *panel, const tn_layout_shape shape, uint32_t block, const int which) {
+  const uint8_t *scales = panel + tn_layout_scales_at(shape, block);
+  if (shape.factors) {
+    const uint8_t *shared = panel + tn_layout_group_at(shape, block) + (shape.minimum ? 32 * which : 0);
+    return vf_mul(vf_load_f16((const uint16_t *)(const void *)shared), vf_load_i8((const int8_t *)scales + 16 * which));
+  }
+  if (shape.scale_floats) return vf_load((const float *)(const void *)scales + 16 * which);
+  return vf_load_f16((const uint16_t *)(const void *)scales + 16 * which);
 }
 
 /* The values of one block of 32 columns of a panel of a block layout: values[32][16]. */

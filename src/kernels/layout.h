@@ -27,9 +27,14 @@
  *            vector 5, lane l, byte j: bits 2i, 2i + 1: the upper two of k = 16 + 4i + j
  *     bytes, vector v < 8, lane l:    byte j      k = 4v + j
  *     scales of a block:              16 d, then 16 m where there are (f16 or f32);
- *                                     with halves: 16 d of k < 16, then 16 d of k >= 16;
- *                                     with factors: 16 f16 d, 16 int8 for k < 16, 16 int8 for k >= 16, and a half's d
- *                                     is the product, which a float holds exactly
+ *                                     with halves: 16 d of k < 16, then 16 d of k >= 16
+ *
+ * With factors (the K-quants) a scale is the product, which a float holds exactly, of an f16 that 8 blocks share and an
+ * int8 of the block. Such a group of 256 columns:
+ *
+ *     | 16 f16 for d | 16 f16 for m, or nothing | 8 blocks' factors, 32 bytes each | 8 blocks' quants |
+ *
+ *     factors of a block:             16 int8 for d, then 16 int8 for m; with halves: for k < 16, then for k >= 16
  *
  * A gated matrix (2N rows: gate, then value) is stored in pairs of panels: 16 gate rows, then their 16 value rows. */
 #ifndef TENON_KERNELS_LAYOUT_H
@@ -43,7 +48,7 @@
 #define TN_BLOCK 32u
 
 /* Goes up whenever weights of any kind below come to lie differently: what was packed before is packed anew. */
-#define TN_LAYOUT_VERSION 2u
+#define TN_LAYOUT_VERSION 3u
 
 /* Numbers are stored beside packed weights and never change their meaning. */
 typedef enum tn_layout_kind {
@@ -55,12 +60,12 @@ typedef enum tn_layout_kind {
   TN_LAYOUT_NIBBLE_D16 = 5,   /* (q - 8) d: Q4_0 */
   TN_LAYOUT_NIBBLE_DM16 = 6,  /* q d + m: Q4_1 */
   TN_LAYOUT_BYTE_D16 = 7,     /* (q - 128) d: Q8_0, IQ4_NL */
-  TN_LAYOUT_NIBBLE_DM32 = 9,  /* q d + m, scales f32: Q4_K */
   TN_LAYOUT_BYTE_HALVES = 11, /* (q - 128) d, f32 scales of 16 columns: IQ4_XS, MXFP4, MXFP6 */
   TN_LAYOUT_SIX_D16 = 12,     /* (q - 16) d: Q5_0 */
   TN_LAYOUT_SIX_DM16 = 13,    /* q d + m: Q5_1 */
-  TN_LAYOUT_SIX_DM32 = 14,    /* q d + m, scales f32: Q5_K */
-  TN_LAYOUT_SIX_FACTORS = 15, /* (q - 32) d, d a half times an int8, of 16 columns: Q6_K, Q3_K */
+  TN_LAYOUT_NIBBLE_DMK = 16,  /* q d + m, with factors: Q4_K */
+  TN_LAYOUT_SIX_DMK = 17,     /* q d + m, with factors: Q5_K */
+  TN_LAYOUT_SIX_HALVES = 18,  /* (q - 32) d, with factors of 16 columns: Q6_K, Q3_K */
   TN_LAYOUT_KINDS
 } tn_layout_kind;
 #define TN_LAYOUT_GATED 0x100u /* added to the id: pairs of panels */
@@ -72,7 +77,7 @@ typedef struct tn_layout_shape {
   uint8_t scale_floats; /* scales are f32, else f16 */
   uint8_t minimum;      /* there is an m */
   uint8_t halves;       /* two scales a block */
-  uint8_t factors;      /* with halves: they are products of one f16 and two int8 */
+  uint8_t factors;      /* scales are products of a group's f16 and a block's int8 */
   uint8_t offset;       /* taken from q */
 } tn_layout_shape;
 
@@ -84,12 +89,12 @@ static inline tn_layout_shape tn_layout_shape_of(uint32_t kind) {
     case TN_LAYOUT_NIBBLE_D16: return (tn_layout_shape){.bits = 4, .offset = 8};
     case TN_LAYOUT_NIBBLE_DM16: return (tn_layout_shape){.bits = 4, .minimum = 1};
     case TN_LAYOUT_BYTE_D16: return (tn_layout_shape){.bits = 8, .offset = 128};
-    case TN_LAYOUT_NIBBLE_DM32: return (tn_layout_shape){.bits = 4, .minimum = 1, .scale_floats = 1};
     case TN_LAYOUT_BYTE_HALVES: return (tn_layout_shape){.bits = 8, .halves = 1, .scale_floats = 1, .offset = 128};
     case TN_LAYOUT_SIX_D16: return (tn_layout_shape){.bits = 6, .offset = 16};
     case TN_LAYOUT_SIX_DM16: return (tn_layout_shape){.bits = 6, .minimum = 1};
-    case TN_LAYOUT_SIX_DM32: return (tn_layout_shape){.bits = 6, .minimum = 1, .scale_floats = 1};
-    case TN_LAYOUT_SIX_FACTORS: return (tn_layout_shape){.bits = 6, .halves = 1, .factors = 1, .offset = 32};
+    case TN_LAYOUT_NIBBLE_DMK: return (tn_layout_shape){.bits = 4, .minimum = 1, .factors = 1};
+    case TN_LAYOUT_SIX_DMK: return (tn_layout_shape){.bits = 6, .minimum = 1, .factors = 1};
+    case TN_LAYOUT_SIX_HALVES: return (tn_layout_shape){.bits = 6, .halves = 1, .factors = 1, .offset = 32};
     default: return (tn_layout_shape){0};
   }
 }
@@ -97,8 +102,11 @@ static inline tn_layout_shape tn_layout_shape_of(uint32_t kind) {
 static inline uint32_t tn_layout_quant_bytes(tn_layout_shape shape) {
   return TN_PANEL_ROWS * TN_BLOCK * shape.bits / 8u;
 }
+#define TN_GROUP_BLOCKS 8u       /* with factors: blocks that share the f16 scales */
+#define TN_GROUP_SCALE_BYTES 64u /* of those */
+/* With factors: the block's share of the group's. */
 static inline uint32_t tn_layout_scale_bytes(tn_layout_shape shape) {
-  if (shape.factors) return TN_PANEL_ROWS * 4u;
+  if (shape.factors) return TN_PANEL_ROWS * 2u + TN_GROUP_SCALE_BYTES / TN_GROUP_BLOCKS;
   return TN_PANEL_ROWS * (shape.scale_floats ? 4u : 2u) * (shape.minimum || shape.halves ? 2u : 1u);
 }
 
@@ -111,14 +119,24 @@ static inline int tn_layout_quant(tn_layout_shape shape, const uint8_t *quants, 
   return low | (quants[256 + k / 16 * 64 + lane * 4 + k % 4] >> (within / 4 * 2) & 3) << 4;
 }
 
-/* Where the scales and the quants of block `block` begin in a panel. */
+/* With factors: where the group of block `block` begins in a panel: its f16 scales. */
+static inline uint64_t tn_layout_group_at(tn_layout_shape shape, uint32_t block) {
+  uint64_t bytes = tn_layout_quant_bytes(shape) + tn_layout_scale_bytes(shape);
+  return block / TN_GROUP_BLOCKS * TN_GROUP_BLOCKS * bytes;
+}
+
+/* Where the scales (with factors: the factors) and the quants of block `block` begin in a panel. */
 static inline uint64_t tn_layout_scales_at(tn_layout_shape shape, uint32_t block) {
   uint64_t quants = tn_layout_quant_bytes(shape), scales = tn_layout_scale_bytes(shape);
+  if (shape.factors)
+    return tn_layout_group_at(shape, block) + TN_GROUP_SCALE_BYTES + block % TN_GROUP_BLOCKS * TN_PANEL_ROWS * 2u;
   if (scales >= 64) return block * (quants + scales);
   return block / 2 * (2 * quants + 64) + block % 2 * scales;
 }
 static inline uint64_t tn_layout_quants_at(tn_layout_shape shape, uint32_t block) {
   uint64_t quants = tn_layout_quant_bytes(shape), scales = tn_layout_scale_bytes(shape);
+  if (shape.factors)
+    return tn_layout_group_at(shape, block) + TN_GROUP_BLOCKS * scales + block % TN_GROUP_BLOCKS * quants;
   if (scales >= 64) return block * (quants + scales) + scales;
   return block / 2 * (2 * quants + 64) + 64 + block % 2 * quants;
 }

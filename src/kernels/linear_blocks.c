@@ -93,14 +93,14 @@ TN_INLINE void tile(const int rows, const format f, const tn_matrix *matrix, con
                                  .minimum = (uint8_t)f.minimum,
                                  .halves = (uint8_t)f.halves,
                                  .factors = (uint8_t)f.factors};
+  const bool two = f.minimum || f.halves;
   vf acc[TN_TILE_ROWS], sums[TN_TILE_ROWS];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) acc[r] = vf_zero();
   for (uint32_t b = 0; b < matrix->columns / TN_BLOCK; b++) {
-    const uint8_t *quants = panel + tn_layout_quants_at(shape, b), *scales = panel + tn_layout_scales_at(shape, b);
+    const uint8_t *quants = panel + tn_layout_quants_at(shape, b);
     if (rows <= 8) prefetch_block(quants, (int)(tn_layout_quant_bytes(shape) + tn_layout_scale_bytes(shape)));
-    const vf d = tn_load_scale(scales, f.scale_floats, f.factors, 0);
-    const vf second = f.minimum || f.halves ? tn_load_scale(scales, f.scale_floats, f.factors, 1) : vf_zero();
+    const vf d = tn_load_scale(panel, shape, b, 0), second = two ? tn_load_scale(panel, shape, b, 1) : vf_zero();
     const float *scale = (const float *)(const void *)(slab + rows * 32);
     const int32_t *start = (const int32_t *)(const void *)(scale + rows);
     dot_block(rows, f, 0, f.halves ? 4 : 8, quants, slab, start, sums);
@@ -140,24 +140,24 @@ TN_INLINE void tile(const int rows, const format f, const tn_matrix *matrix, con
 TN_TILE(tile_nibble_d16, 4, 0, 0, 0, 0, 8)
 TN_TILE(tile_nibble_dm16, 4, 0, 1, 0, 0, 0)
 TN_TILE(tile_byte_d16, 8, 0, 0, 0, 0, 128)
-TN_TILE(tile_nibble_dm32, 4, 1, 1, 0, 0, 0)
+TN_TILE(tile_nibble_dmk, 4, 0, 1, 0, 1, 0)
 TN_TILE(tile_byte_halves, 8, 1, 0, 1, 0, 128)
 TN_TILE(tile_six_d16, 6, 0, 0, 0, 0, 16)
 TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0)
-TN_TILE(tile_six_dm32, 6, 1, 1, 0, 0, 0)
-TN_TILE(tile_six_factors, 6, 0, 0, 1, 1, 32)
+TN_TILE(tile_six_dmk, 6, 0, 1, 0, 1, 0)
+TN_TILE(tile_six_halves, 6, 0, 0, 1, 1, 32)
 
 void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *slab, uint32_t rows, float *out) {
   switch (matrix->kind) {
     case TN_LAYOUT_NIBBLE_D16: tile_nibble_d16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_NIBBLE_DM16: tile_nibble_dm16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_BYTE_D16: tile_byte_d16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_NIBBLE_DM32: tile_nibble_dm32(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_NIBBLE_DMK: tile_nibble_dmk(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_BYTE_HALVES: tile_byte_halves(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_SIX_D16: tile_six_d16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_SIX_DM16: tile_six_dm16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_SIX_DM32: tile_six_dm32(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_SIX_FACTORS: tile_six_factors(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_SIX_DMK: tile_six_dmk(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_SIX_HALVES: tile_six_halves(matrix, panel, slab, rows, out); break;
     default: break;
   }
 }

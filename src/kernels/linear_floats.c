@@ -26,10 +26,9 @@ void tn_slab_floats(float *slab, const uint8_t *x, uint64_t row_bytes, uint32_t 
 void tn_widen_block(const tn_matrix *matrix, const uint8_t *panel, uint32_t block, float *values) {
   const tn_layout_shape shape = tn_layout_shape_of(matrix->kind);
   const uint8_t *quants = panel + tn_layout_quants_at(shape, block);
-  const uint8_t *scales = panel + tn_layout_scales_at(shape, block);
-  const vf d = tn_load_scale(scales, shape.scale_floats, shape.factors, 0);
+  const vf d = tn_load_scale(panel, shape, block, 0);
   const bool two = shape.minimum || shape.halves;
-  const vf second = two ? tn_load_scale(scales, shape.scale_floats, shape.factors, 1) : vf_zero();
+  const vf second = two ? tn_load_scale(panel, shape, block, 1) : vf_zero();
 #pragma GCC unroll 8
   for (int v = 0; v < 8; v++) {
     vi q = tn_load_quants(quants, shape.bits, v);

@@ -27,10 +27,10 @@ uint32_t tn_cpu_layout_kind(uint32_t dtype) {
     case TN_IQ4_NL: return TN_LAYOUT_BYTE_D16;
     case TN_Q5_0: return TN_LAYOUT_SIX_D16;
     case TN_Q5_1: return TN_LAYOUT_SIX_DM16;
-    case TN_Q4_K: return TN_LAYOUT_NIBBLE_DM32;
-    case TN_Q5_K: return TN_LAYOUT_SIX_DM32;
+    case TN_Q4_K: return TN_LAYOUT_NIBBLE_DMK;
+    case TN_Q5_K: return TN_LAYOUT_SIX_DMK;
     case TN_Q3_K:
-    case TN_Q6_K: return TN_LAYOUT_SIX_FACTORS;
+    case TN_Q6_K: return TN_LAYOUT_SIX_HALVES;
     case TN_IQ4_XS:
     case TN_MXFP4:
     case TN_MXFP6: return TN_LAYOUT_BYTE_HALVES;
@@ -204,18 +204,21 @@ static void put_quants(const pack_job *job, const uint8_t q[TN_BLOCK], uint32_t 
   }
 }
 
-/* One block of one lane. */
-static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t lane, uint8_t *quants, uint8_t *scales) {
-  put_quants(job, block->q, lane, quants);
+/* Block `b` of one lane. */
+static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t b, uint32_t lane, uint8_t *panel) {
+  uint8_t *scales = panel + tn_layout_scales_at(job->shape, b), *halves = scales;
+  put_quants(job, block->q, lane, panel + tn_layout_quants_at(job->shape, b));
   if (job->shape.scale_floats) {
     memcpy(scales + lane * 4, &block->d, 4);
-    if (job->shape.minimum) memcpy(scales + 64 + lane * 4, &block->m, 4);
     if (job->shape.halves) memcpy(scales + 64 + lane * 4, &block->second, 4);
-  } else {
-    memcpy(scales + lane * 2, &block->d16, 2);
-    if (job->shape.minimum) memcpy(scales + 32 + lane * 2, &block->m16, 2);
-    for (uint32_t i = 0; job->shape.factors && i < 2; i++) scales[32 + 16 * i + lane] = (uint8_t)block->factors[i];
+    return;
   }
+  if (job->shape.factors) {
+    halves = panel + tn_layout_group_at(job->shape, b);
+    for (uint32_t i = 0; i < 2; i++) scales[16 * i + lane] = (uint8_t)block->factors[i];
+  }
+  memcpy(halves + lane * 2, &block->d16, 2);
+  if (job->shape.minimum) memcpy(halves + 32 + lane * 2, &block->m16, 2);
 }
 
 /* One row of Q4_0 or Q4_1, whose nibbles already lie as the layout wants them. */
@@ -257,12 +260,11 @@ static void pack_blocks(const pack_job *job, const stored_row rows[TN_PANEL_ROWS
     return;
   }
   for (uint32_t b = 0; b < job->matrix.columns / TN_BLOCK; b++) {
-    uint8_t *quants = panel + tn_layout_quants_at(job->shape, b), *scales = panel + tn_layout_scales_at(job->shape, b);
     for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
       if (!rows[l].data) continue;
       tn_unpacked block;
       tn_unpack_block(rows[l].dtype, rows[l].data, b, &block);
-      put_block(job, &block, l, quants, scales);
+      put_block(job, &block, b, l, panel);
     }
   }
 }

@@ -70,8 +70,10 @@ static void unpack_k45(const uint8_t *qs, const uint8_t *qh, const uint8_t *scal
     if (qh) out->q[i] = (uint8_t)(out->q[i] | (qh[i] >> g & 1) << 4);
   }
   group_scales(scales, g, &s, &o);
-  out->d = tn_f16_to_f32(d) * (float)s;
-  out->m = -(tn_f16_to_f32(m) * (float)o);
+  out->d16 = d;
+  out->m16 = m ^ 0x8000u; /* it is taken away */
+  out->factors[0] = (int8_t)s;
+  out->factors[1] = (int8_t)o;
 }
 
 static void unpack_q6_k(const tn_block_q6_k *b, int g, tn_unpacked *out) {

@@ -13,7 +13,9 @@
 
 struct tn_sampler {
   uint32_t vocabulary;
-  float *values;            /* [vocabulary]: the logits as the stages have changed them */
+  const float *values;      /* [vocabulary]: the logits as the stages have changed them */
+  float *own;               /* [vocabulary]: room for them where one does; the logits themselves stay as they are */
+  float best;               /* the greatest of them */
   float *weights;           /* [vocabulary]: work space for exponentials */
   tn_candidate *candidates; /* what top-k, top-p or min-p have kept, in no order; count 0: all of `values` */
   uint32_t candidate_count;
@@ -36,13 +38,13 @@ tn_status tn_sampler_create(uint32_t vocabulary, tn_sampler **sampler, tn_error 
   tn_sampler *made = calloc(1, sizeof *made);
   if (made) {
     made->vocabulary = vocabulary;
-    made->values = tn_calloc(vocabulary, sizeof *made->values);
+    made->own = tn_calloc(vocabulary, sizeof *made->own);
     made->weights = tn_calloc(vocabulary, sizeof *made->weights);
     made->candidates = tn_calloc(vocabulary, sizeof *made->candidates);
     made->counts = tn_calloc(vocabulary, sizeof *made->counts);
     tn_buf_init(&made->text);
   }
-  if (!made || !tn_buf_reserve(&made->text, USUAL_TEXT) || !made->values || !made->weights || !made->candidates ||
+  if (!made || !tn_buf_reserve(&made->text, USUAL_TEXT) || !made->own || !made->weights || !made->candidates ||
       !made->counts) {
     tn_sampler_destroy(made);
     return tn_fail(error, TN_E_MEMORY, "no memory for a sampler of %u tokens", vocabulary);
@@ -53,7 +55,7 @@ tn_status tn_sampler_create(uint32_t vocabulary, tn_sampler **sampler, tn_error 
 
 void tn_sampler_destroy(tn_sampler *sampler) {
   if (!sampler) return;
-  free(sampler->values);
+  free(sampler->own);
   free(sampler->weights);
   free(sampler->candidates);
   free(sampler->counts);
@@ -112,9 +114,9 @@ static bool wants_bias(const tn_draw *draw) {
 
 static void apply_bias(tn_sampler *sampler, const tn_draw *draw) {
   for (size_t i = 0; i < draw->sampling->logit_bias_count; i++)
-    sampler->values[draw->sampling->logit_bias[i].token] += draw->sampling->logit_bias[i].bias;
+    sampler->own[draw->sampling->logit_bias[i].token] += draw->sampling->logit_bias[i].bias;
   for (size_t i = 0; i < draw->banned_count; i++)
-    if ((uint32_t)draw->banned[i] < sampler->vocabulary) sampler->values[draw->banned[i]] = -INFINITY;
+    if ((uint32_t)draw->banned[i] < sampler->vocabulary) sampler->own[draw->banned[i]] = -INFINITY;
 }
 
 static bool wants_repeat_penalty(const tn_draw *draw) {
@@ -127,7 +129,7 @@ static void apply_repeat_penalty(tn_sampler *sampler, const tn_draw *draw) {
   const int32_t *tokens = draw->tokens + (draw->token_count - last);
   for (uint32_t i = 0; i < last; i++) {
     if (sampler->counts[tokens[i]]++) continue;
-    float *value = &sampler->values[tokens[i]];
+    float *value = &sampler->own[tokens[i]];
     *value = *value > 0 ? *value / draw->sampling->repeat_penalty : *value * draw->sampling->repeat_penalty;
   }
   for (uint32_t i = 0; i < last; i++) sampler->counts[tokens[i]] = 0;
@@ -144,7 +146,7 @@ static void apply_count_penalties(tn_sampler *sampler, const tn_draw *draw) {
   for (uint32_t i = 0; i < count; i++) {
     uint32_t *times = &sampler->counts[answer[i]];
     if (*times == 0) continue;
-    sampler->values[answer[i]] -= draw->sampling->presence_penalty + (float)*times * draw->sampling->frequency_penalty;
+    sampler->own[answer[i]] -= draw->sampling->presence_penalty + (float)*times * draw->sampling->frequency_penalty;
     *times = 0;
   }
 }
@@ -154,7 +156,7 @@ static bool wants_dry(const tn_draw *draw) {
 }
 
 static void apply_dry(tn_sampler *sampler, const tn_draw *draw) {
-  if (!tn_dry_apply(&draw->sampling->dry, draw->tokens, draw->token_count, sampler->values, sampler->counts,
+  if (!tn_dry_apply(&draw->sampling->dry, draw->tokens, draw->token_count, sampler->own, sampler->counts,
                     &sampler->text))
     sampler->is_out_of_memory = true;
 }
@@ -165,7 +167,7 @@ static bool wants_grammar(const tn_draw *draw) {
 
 static void apply_grammar(tn_sampler *sampler, const tn_draw *draw) {
   for (uint32_t i = 0; i < sampler->vocabulary; i++)
-    if (i >= draw->allowed_count || !(draw->allowed[i / 32] >> (i % 32) & 1)) sampler->values[i] = -INFINITY;
+    if (i >= draw->allowed_count || !(draw->allowed[i / 32] >> (i % 32) & 1)) sampler->own[i] = -INFINITY;
 }
 
 static bool wants_temperature(const tn_draw *draw) {
@@ -174,9 +176,10 @@ static bool wants_temperature(const tn_draw *draw) {
 
 /* Relative to the best, so that no temperature overflows. */
 static void apply_temperature(tn_sampler *sampler, const tn_draw *draw) {
-  float best = tn_greatest(sampler->values, sampler->vocabulary);
   for (uint32_t i = 0; i < sampler->vocabulary; i++)
-    sampler->values[i] = (sampler->values[i] - best) / draw->sampling->temperature;
+    sampler->own[i] = (sampler->values[i] - sampler->best) / draw->sampling->temperature;
+  sampler->values = sampler->own;
+  sampler->best = 0;
 }
 
 static bool wants_top_k(const tn_draw *draw) {
@@ -193,13 +196,9 @@ static void apply_top_k(tn_sampler *sampler, const tn_draw *draw) {
 static void keep_from(tn_sampler *sampler, float least) {
   tn_candidate *candidates = sampler->candidates;
   uint32_t count = sampler->candidate_count, kept = 0;
-  if (count) {
-    for (uint32_t i = 0; i < count; i++)
-      if (candidates[i].value >= least) candidates[kept++] = candidates[i];
-  } else {
-    for (uint32_t i = 0; i < sampler->vocabulary; i++)
-      if (sampler->values[i] >= least) candidates[kept++] = (tn_candidate){sampler->values[i], (int32_t)i};
-  }
+  for (uint32_t i = 0; i < count; i++)
+    if (candidates[i].value >= least) candidates[kept++] = candidates[i];
+  if (!count) kept = tn_values_from(sampler->values, sampler->vocabulary, least, candidates);
   sampler->candidate_count = kept;
 }
 
@@ -216,17 +215,20 @@ static bool wants_top_p(const tn_draw *draw) {
 
 /* Holtzman et al., "The curious case of neural text degeneration" (2020): the fewest best tokens that reach p. */
 static void apply_top_p(tn_sampler *sampler, const tn_draw *draw) {
-  double p = (double)draw->sampling->top_p, sum;
-  float best = tn_greatest(sampler->values, sampler->vocabulary);
-  if (sampler->candidate_count) {
-    sum = weight_of_candidates(sampler, best);
-  } else {
+  double p = (double)draw->sampling->top_p, sum = 0;
+  const tn_candidate *candidates = sampler->candidates;
+  for (uint32_t i = 0; i < sampler->candidate_count; i++) {
+    float weight = tn_exp_below(candidates[i].value - sampler->best);
+    sampler->weights[candidates[i].token] = weight;
+    sum += (double)weight;
+  }
+  if (!sampler->candidate_count) {
     /* Tokens below (1 - p) / V of the mass have less than 1 - p together, so the others reach p without them; the half
      * makes up for rounding. */
-    sum = tn_exponentials(sampler->values, sampler->vocabulary, best, sampler->weights);
-    keep_from(sampler, best + (float)log(0.5 * (1.0 - p) * sum / sampler->vocabulary));
+    sum = tn_exponentials(sampler->values, sampler->vocabulary, sampler->best, sampler->weights);
+    keep_from(sampler, sampler->best + (float)log(0.5 * (1.0 - p) * sum / sampler->vocabulary));
   }
-  sampler->candidate_count = tn_select_mass(sampler->candidates, sampler->candidate_count, best, p * sum);
+  sampler->candidate_count = tn_select_mass(sampler->candidates, sampler->candidate_count, sampler->weights, p * sum);
 }
 
 static bool wants_min_p(const tn_draw *draw) {
@@ -235,7 +237,7 @@ static bool wants_min_p(const tn_draw *draw) {
 
 /* Keeps the tokens that have at least min_p times the probability of the best one. */
 static void apply_min_p(tn_sampler *sampler, const tn_draw *draw) {
-  keep_from(sampler, tn_greatest(sampler->values, sampler->vocabulary) + logf(draw->sampling->min_p));
+  keep_from(sampler, sampler->best + logf(draw->sampling->min_p));
 }
 
 static bool wants_xtc(const tn_draw *draw) {
@@ -250,7 +252,7 @@ static void apply_xtc(tn_sampler *sampler, const tn_draw *draw) {
   if (chance >= (double)sampling->xtc_probability) return;
   if (!sampler->candidate_count) keep_from(sampler, -FLT_MAX);
   tn_candidate *candidates = sampler->candidates, least = {.token = -1};
-  float best = tn_greatest(sampler->values, sampler->vocabulary);
+  float best = sampler->best;
   double wanted = (double)sampling->xtc_threshold * weight_of_candidates(sampler, best);
   for (uint32_t i = 0; i < sampler->candidate_count; i++) {
     if ((double)tn_exp_below(candidates[i].value - best) < wanted) continue;
@@ -283,6 +285,17 @@ static void apply_stages(tn_sampler *sampler, const tn_draw *draw, const stage *
     if (stages[i].is_wanted(draw)) stages[i].apply(sampler, draw);
 }
 
+/* The first group, on a copy of the logits if there is anything to be done. */
+static void change_values(tn_sampler *sampler, const tn_draw *draw) {
+  bool is_sound, is_wanted = false;
+  for (size_t i = 0; i < TN_COUNT(VALUE_STAGES); i++) is_wanted = is_wanted || VALUE_STAGES[i].is_wanted(draw);
+  if (!is_wanted) return;
+  memcpy(sampler->own, draw->logits, sampler->vocabulary * sizeof *sampler->own);
+  sampler->values = sampler->own;
+  apply_stages(sampler, draw, VALUE_STAGES, TN_COUNT(VALUE_STAGES));
+  sampler->best = tn_greatest(sampler->values, sampler->vocabulary, &is_sound);
+}
+
 /* ---- the draw ---- */
 
 static int32_t draw_candidate(const tn_sampler *sampler, double random) {
@@ -301,14 +314,14 @@ static int32_t draw_candidate(const tn_sampler *sampler, double random) {
 
 /* Among all tokens, in the order of their ids. */
 static int32_t draw_value(tn_sampler *sampler, double random) {
-  float best = tn_greatest(sampler->values, sampler->vocabulary);
-  double wanted = random * tn_exponentials(sampler->values, sampler->vocabulary, best, sampler->weights);
+  double wanted = random * tn_exponentials(sampler->values, sampler->vocabulary, sampler->best, sampler->weights);
   return (int32_t)tn_index_at_mass(sampler->weights, sampler->vocabulary, wanted);
 }
 
-/* Log-probabilities by the untouched logits: of the sample's token, and of the best `wanted`. */
-static void add_logprobs(const tn_sampler *sampler, const float *logits, uint32_t wanted, tn_sample *sample) {
-  float best = tn_greatest(logits, sampler->vocabulary);
+/* Log-probabilities by the untouched logits, whose greatest is `best`: of the sample's token, and of the best `wanted`.
+ */
+static void add_logprobs(const tn_sampler *sampler, const float *logits, float best, uint32_t wanted,
+                         tn_sample *sample) {
   double log_sum = log(tn_exponentials(logits, sampler->vocabulary, best, sampler->weights));
   sample->logprob = (float)((double)(logits[sample->token] - best) - log_sum);
   if (!wanted) return;
@@ -326,35 +339,39 @@ static tn_status name_unsound(const float *logits, uint32_t vocabulary, uint32_t
 }
 
 tn_status tn_sampler_draw(tn_sampler *sampler, const tn_draw *draw, tn_sample *sample, tn_error *error) {
+  bool is_sound;
+  float best = tn_greatest(draw->logits, sampler->vocabulary, &is_sound);
   sample->top_count = 0;
   sample->logprob = 0;
-  if (!tn_values_are_sound(draw->logits, sampler->vocabulary))
-    return name_unsound(draw->logits, sampler->vocabulary, draw->token_count, error);
-  memcpy(sampler->values, draw->logits, sampler->vocabulary * sizeof *sampler->values);
+  if (!is_sound) return name_unsound(draw->logits, sampler->vocabulary, draw->token_count, error);
+  sampler->values = draw->logits;
+  sampler->best = best;
   sampler->candidate_count = 0;
   sampler->is_out_of_memory = false;
-  apply_stages(sampler, draw, VALUE_STAGES, TN_COUNT(VALUE_STAGES));
+  change_values(sampler, draw);
   if (sampler->is_out_of_memory)
     return tn_fail(error, TN_E_MEMORY, "no memory for the text that DRY looks at, at position %u", draw->token_count);
-  sample->token = (int32_t)tn_index_of_greatest(sampler->values, sampler->vocabulary);
-  if (sampler->values[sample->token] == -INFINITY)
+  if (sampler->best == -INFINITY)
     return tn_fail(error, TN_E_INVALID, "no token is allowed at position %u", draw->token_count);
   if (draw->sampling->temperature > 0) {
     apply_stages(sampler, draw, CHOICE_STAGES, TN_COUNT(CHOICE_STAGES));
     double random = tn_random_draw(draw->sampling->seed, draw->sampling->choice, draw->token_count);
     sample->token = sampler->candidate_count ? draw_candidate(sampler, random) : draw_value(sampler, random);
+  } else {
+    sample->token = (int32_t)tn_index_of(sampler->values, sampler->vocabulary, sampler->best);
   }
   if (draw->sampling->logprobs || draw->sampling->top_logprobs)
-    add_logprobs(sampler, draw->logits, draw->sampling->top_logprobs, sample);
+    add_logprobs(sampler, draw->logits, best, draw->sampling->top_logprobs, sample);
   return TN_OK;
 }
 
 tn_status tn_sampler_score(tn_sampler *sampler, const float *logits, int32_t token, uint32_t position, uint32_t top,
                            tn_sample *sample, tn_error *error) {
-  if (!tn_values_are_sound(logits, sampler->vocabulary))
-    return name_unsound(logits, sampler->vocabulary, position, error);
+  bool is_sound;
+  float best = tn_greatest(logits, sampler->vocabulary, &is_sound);
+  if (!is_sound) return name_unsound(logits, sampler->vocabulary, position, error);
   sample->token = token;
   sample->top_count = 0;
-  add_logprobs(sampler, logits, top, sample);
+  add_logprobs(sampler, logits, best, top, sample);
   return TN_OK;
 }

@@ -88,8 +88,9 @@ typedef struct tn_engine tn_engine;
 
 typedef struct tn_engine_options {
   uint32_t size;
-  uint32_t threads;       /* of the cpu device; 0: what the machine allows this process */
-  uint32_t context;       /* longest sequence; 0: the model's, cut to what memory allows */
+  uint32_t threads;       /* of the device, where it has a choice (the cpu); 0: what the machine allows this process. A
+                             draft_device of its own has its own, as in "cpu,threads=2" */
+  uint32_t context;       /* longest sequence, at least 2; 0: the model's, cut to what memory allows */
   uint32_t max_sequences; /* running together; 0: 8 */
   uint32_t chunk;         /* token rows of one step at most; 0: 512 */
   uint32_t queue;         /* requests waiting at most; 0: 256 */
@@ -142,6 +143,7 @@ typedef struct tn_engine_info {
   uint64_t draft_ns;         /* time spent drafting */
   uint32_t draft_pages_used; /* of the drafting model's own KV memory */
   uint64_t device_ns;        /* what the steps took on the device, those that failed left out */
+  uint64_t draft_weight_bytes, draft_kv_bytes, draft_arena_bytes; /* the drafting model's own, beside those above */
 } tn_engine_info;
 #define TN_ENGINE_INFO \
   { .size = sizeof(tn_engine_info) }

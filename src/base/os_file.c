@@ -197,11 +197,31 @@ tn_status tn_file_writer_append(tn_file_writer *writer, const void *data, size_t
   return write_bytes(writer->descriptor, writer->path, data, size, error);
 }
 
+/* A rename is on disk when its folder is. File systems that can't flush a folder are taken at their word. */
+static tn_status flush_folder_of(const char *path, tn_error *error) {
+  const char *slash = strrchr(path, '/');
+  size_t length = slash ? (size_t)(slash - path) + (slash == path) : 1;
+  char *folder = tn_copy_text(slash ? path : ".", length);
+  if (!folder) return tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
+  int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  tn_status status = TN_OK;
+  if (descriptor >= 0) {
+    status = flush_and_close(descriptor, folder, TN_OK, error);
+  } else if (errno != EACCES) {
+    status = fail_errno(error, folder, "open");
+  }
+  free(folder);
+  return status;
+}
+
 tn_status tn_file_writer_commit(tn_file_writer *writer, tn_error *error) {
   tn_status status = flush_and_close(writer->descriptor, writer->path, TN_OK, error);
   if (status == TN_OK && rename(writer->temporary, writer->path) != 0)
     status = fail_errno(error, writer->path, "rename into place");
-  if (status != TN_OK) unlink(writer->temporary);
+  if (status == TN_OK)
+    status = flush_folder_of(writer->path, error);
+  else
+    unlink(writer->temporary);
   free_writer(writer);
   return status;
 }

@@ -23,6 +23,8 @@ static tn_status check_options(const tn_engine_options *options, tn_error *error
                    MOST_SEQUENCES);
   if (options->chunk > MOST_CHUNK)
     return tn_fail(error, TN_E_LIMIT, "chunk is %u; at most %u rows make a step", options->chunk, MOST_CHUNK);
+  if (options->context == 1)
+    return tn_fail(error, TN_E_LIMIT, "context is 1; a token of a prompt and one of its answer need 2");
   if (options->draft_k > TN_MAX_DRAFT)
     return tn_fail(error, TN_E_LIMIT, "draft_k is %u; at most %u tokens are drafted at once", options->draft_k,
                    (unsigned)TN_MAX_DRAFT);
@@ -78,7 +80,13 @@ static tn_status check_vocabularies(const tn_model *draft, const tn_vocabulary *
   return TN_OK;
 }
 
-/* As the target's runner, but for the model's own context, and KV for no more than all sequences can hold. */
+static bool drafts_elsewhere(const tn_engine_options *options) {
+  const char *device = options->device ? options->device : "cpu";
+  return options->draft_device && strcmp(options->draft_device, device) != 0;
+}
+
+/* As the target's runner, but for the model's own context, and KV for no more than all sequences can hold. `threads`
+ * are the target's device's; another one has its own. */
 static tn_status create_draft_runner(const tn_engine_options *options, const tn_model *draft,
                                      const tn_runner_info *target, tn_runner **runner, tn_error *error) {
   tn_engine_options own = *options;
@@ -86,6 +94,7 @@ static tn_status create_draft_runner(const tn_engine_options *options, const tn_
   tn_model_describe(draft, &about);
   own.context = target->max_context < about.context ? target->max_context : about.context;
   own.device = options->draft_device ? options->draft_device : options->device;
+  if (drafts_elsewhere(options)) own.threads = 0;
   own.max_sequences = target->max_sequences;
   own.kv_bytes = 0;
   tn_runner_options sizes;
@@ -105,11 +114,8 @@ static tn_status create_model_drafter(const tn_engine_options *options, const tn
     *drafting = (tn_engine_drafting){0};
     return status;
   }
-  const char *device = options->device ? options->device : "cpu";
   const tn_drafter_model_options how = {
-      .max_sequences = target->max_sequences,
-      .vocabulary = vocabulary->size,
-      .looks_ahead = options->draft_device && strcmp(options->draft_device, device) != 0};
+      .max_sequences = target->max_sequences, .vocabulary = vocabulary->size, .looks_ahead = drafts_elsewhere(options)};
   status = tn_drafter_model_create(runner, &how, &drafting->drafter, error);
   if (status != TN_OK) {
     tn_model_close(drafting->model);

@@ -52,6 +52,8 @@ struct tn_drafter {
   void (*forget)(tn_drafter *drafter, uint32_t sequence);
   /* Pages of KV memory that it holds for sequences. NULL: it has none. */
   uint32_t (*pages_used)(tn_drafter *drafter);
+  /* The runner that it drafts with. NULL: it has none. */
+  const struct tn_runner *(*runner)(const tn_drafter *drafter);
   void (*destroy)(tn_drafter *drafter);
 };
 

@@ -333,6 +333,10 @@ static uint32_t pages_used(tn_drafter *drafter) {
   return atomic_load(&((model_drafter *)drafter)->pages_used);
 }
 
+static const tn_runner *runner_of(const tn_drafter *drafter) {
+  return ((const model_drafter *)drafter)->runner;
+}
+
 static void destroy(tn_drafter *drafter) {
   model_drafter *of = (model_drafter *)drafter;
   settle(of);
@@ -408,6 +412,7 @@ tn_status tn_drafter_model_create(tn_runner *runner, const tn_drafter_model_opti
                                .draft = draft,
                                .forget = forget,
                                .pages_used = pages_used,
+                               .runner = runner_of,
                                .destroy = destroy};
   made->runner = runner;
   made->vocabulary = options->vocabulary;

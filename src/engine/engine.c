@@ -160,6 +160,13 @@ static void describe_runner(tn_engine *engine) {
   info->states = from->state_bytes ? from->state_slots : 0;
   info->state_bytes = from->state_bytes;
   memcpy(info->device, from->device, sizeof info->device);
+  const tn_drafter *drafter = engine->scheduler.speculation.drafter;
+  if (drafter && drafter->runner) {
+    const tn_runner_info *drafting = tn_runner_describe(drafter->runner(drafter));
+    info->draft_weight_bytes = drafting->weight_bytes;
+    info->draft_kv_bytes = drafting->kv_bytes;
+    info->draft_arena_bytes = drafting->arena_bytes;
+  }
   take_snapshot(engine);
 }
 

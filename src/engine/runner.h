@@ -93,9 +93,10 @@ tn_status tn_runner_read_page(tn_runner *runner, uint32_t group, uint32_t page, 
 tn_status tn_runner_write_page(tn_runner *runner, uint32_t group, uint32_t page, const void *from, tn_error *error);
 tn_status tn_runner_read_state(tn_runner *runner, uint32_t slot, void *to, tn_error *error);
 tn_status tn_runner_write_state(tn_runner *runner, uint32_t slot, const void *from, tn_error *error);
-/* Two numbers that are the same for runners whose pages and states mean the same: of the weights (of large ones,
- * samples spread over them), and of everything else that decides about their bytes: the graph after the passes with its
- * types and placement, devices and their instruction sets, tenon's version. Sizes of memory don't count. */
+/* Two numbers that are the same for runners whose pages and states mean the same: of the weights (every byte; of models
+ * with more than 2 GiB of them 1 MiB of each matrix, spread over it), and of everything else that decides about their
+ * bytes: the graph after the passes with its types and placement, devices and their instruction sets, tenon's version.
+ * Sizes of memory don't count. */
 tn_status tn_runner_fingerprint(tn_runner *runner, uint64_t *model, uint64_t *configuration, tn_error *error);
 /* After TN_E_DEVICE_LOST: opens the device again and packs and allocates anew; all pages are empty. */
 tn_status tn_runner_reopen(tn_runner *runner, tn_error *error);

@@ -71,28 +71,51 @@ static uint64_t add_number(uint64_t hash, uint64_t number) {
   return add(hash, &number, sizeof number);
 }
 
-#define SAMPLES 64u
-#define SAMPLE_BYTES 1024u
+/* Of models whose weights are larger than this in all, the largest matrices aren't read whole: they may not even fit in
+ * memory. */
+#define WHOLE_BYTES ((uint64_t)2 << 30)
+#define SAMPLES 256u
+#define SAMPLE_BYTES 4096u
 
-/* Small weights whole, of large ones evenly spread samples: a model of other weights differs in more than a few. */
-static uint64_t add_samples(uint64_t hash, const void *data, uint64_t bytes) {
-  const unsigned char *from = data;
-  hash = add_number(hash, bytes);
-  if (bytes <= (uint64_t)SAMPLES * SAMPLE_BYTES) return add(hash, from, bytes);
-  uint64_t stride = (bytes - SAMPLE_BYTES) / (SAMPLES - 1);
-  for (uint32_t i = 0; i < SAMPLES; i++) hash = add(hash, from + i * stride, SAMPLE_BYTES);
+static uint64_t source_bytes(const tn_weight_source *source) {
+  return source->rows * tn_row_bytes(source->dtype, source->cols);
+}
+
+/* Evenly spread samples, among them the first bytes and the last: models that were trained differently differ in more
+ * than a few rows of a matrix. */
+static uint64_t add_samples(uint64_t hash, const unsigned char *from, uint64_t bytes) {
+  for (uint64_t i = 0; i < SAMPLES; i++)
+    hash = add(hash, from + (bytes - SAMPLE_BYTES) * i / (SAMPLES - 1), SAMPLE_BYTES);
   return hash;
 }
 
-static uint64_t model_fingerprint(const tn_graph *graph) {
-  uint64_t hash = 1;
+/* Several sources of a value may be parts of one stored matrix, which then counts once. */
+static bool was_before(const tn_graph_value *value, uint32_t source) {
+  for (uint32_t s = 0; s < source; s++)
+    if (value->sources[s].data == value->sources[source].data) return true;
+  return false;
+}
+
+/* Of the weights as they are in the file, with their types and sizes. */
+static uint64_t model_fingerprint(const tn_runner *runner) {
+  const tn_graph *graph = runner->shapes[0].graph;
+  uint64_t hash = 1, all = 0;
+  for (tn_ref v = 0; v < graph->value_count; v++)
+    for (uint32_t s = 0; graph->values[v].kind == TN_VALUE_WEIGHT && s < graph->values[v].source_count; s++)
+      all += source_bytes(graph->values[v].sources + s);
   for (tn_ref v = 0; v < graph->value_count; v++) {
     const tn_graph_value *value = graph->values + v;
     if (value->kind != TN_VALUE_WEIGHT) continue;
     for (uint32_t s = 0; s < value->source_count; s++) {
       const tn_weight_source *source = value->sources + s;
+      uint64_t bytes = source_bytes(source);
       hash = add_number(add_number(add_number(hash, source->dtype), source->rows), source->cols);
-      hash = add_samples(hash, source->data, source->rows * tn_row_bytes(source->dtype, source->cols));
+      if (was_before(value, s)) continue;
+      if (all <= WHOLE_BYTES || bytes <= (uint64_t)SAMPLES * SAMPLE_BYTES)
+        hash = add(hash, source->data, bytes);
+      else
+        hash = add_samples(hash, source->data, bytes);
+      tn_model_release(runner->model, source->data);
     }
   }
   return hash;
@@ -129,6 +152,6 @@ static tn_status configuration_fingerprint(tn_runner *runner, uint64_t *fingerpr
 
 tn_status tn_runner_fingerprint(tn_runner *runner, uint64_t *model, uint64_t *configuration, tn_error *error) {
   if (!runner->shapes) return tn_fail(error, TN_E_DEVICE_LOST, "the device is lost and could not be reopened");
-  *model = model_fingerprint(runner->shapes[0].graph);
+  *model = model_fingerprint(runner);
   return configuration_fingerprint(runner, configuration, error);
 }

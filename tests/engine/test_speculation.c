@@ -179,6 +179,36 @@ static void holds_on_fixed_shapes(void **state) {
   check_model((pair){"llama", "gpt2"}, TEST_MODULES "/module-device-toy.so", "f32", false);
 }
 
+/* `threads` are the target's; a device of its own that has no choice of them drafts all the same. What the drafting
+ * model takes is told beside what the target takes. */
+static void threads_are_of_the_target(void **state) {
+  (void)state;
+  char path[300];
+  tn_model *model;
+  tn_error error;
+  if (tn_model_open(path_of("llama", path), &model, &error) != TN_OK) fail_msg("%s", error.message);
+  tn_engine_options options = TN_ENGINE_OPTIONS;
+  options.context = 128;
+  options.threads = 2;
+  tn_engine *engine = must_start(model, &options);
+  answer plain = pull(submit(engine, 0));
+  tn_engine_info info = settled(engine);
+  assert_int_equal(info.threads, 2);
+  assert_int_equal(info.draft_weight_bytes + info.draft_kv_bytes + info.draft_arena_bytes, 0);
+  tn_engine_destroy(engine);
+  options.draft = path;
+  options.draft_device = "reference";
+  engine = must_start(model, &options);
+  answer drafted = pull(submit(engine, 0));
+  assert_memory_equal(&drafted, &plain, sizeof plain);
+  tn_engine_info both = settled(engine);
+  assert_int_equal(both.threads, 2);
+  assert_true(both.weight_bytes == info.weight_bytes && both.kv_bytes == info.kv_bytes);
+  assert_true(both.draft_weight_bytes > 0 && both.draft_kv_bytes > 0 && both.draft_arena_bytes > 0);
+  tn_engine_destroy(engine);
+  tn_model_close(model);
+}
+
 /* What can't be had is refused, and says why. */
 static void refuses(const tn_model *model, const tn_engine_options *options, const char *why) {
   tn_engine *engine;
@@ -194,6 +224,8 @@ static void wrong_pairs_are_refused(void **state) {
   tn_error error;
   if (tn_model_open(path_of("gemma3", path), &model, &error) != TN_OK) fail_msg("%s", error.message);
   tn_engine_options options = TN_ENGINE_OPTIONS;
+  options.context = 1; /* every prompt would be too long */
+  refuses(model, &options, "context is 1");
   options.context = 64;
   options.draft = path_of("llama", other);
   refuses(model, &options, "can't draft: its vocabulary");
@@ -222,6 +254,7 @@ int main(void) {
       cmocka_unit_test(holds_with_small_kv),
       cmocka_unit_test(holds_in_private_memory),
       cmocka_unit_test(holds_on_fixed_shapes),
+      cmocka_unit_test(threads_are_of_the_target),
       cmocka_unit_test(wrong_pairs_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -211,8 +211,8 @@ static int talk_until_end(chat *talk) {
   char *system = NULL;
   bool going = true, interrupted = false;
   tn_error error = {0};
-  if (!start_over(talk)) return 1;
-  if (resume(talk, &error) != TN_OK) return tn_cli_fail(error.message);
+  if (!start_over(talk)) return 2;
+  if (resume(talk, &error) != TN_OK) return tn_cli_failed(&error);
   if (talk->interactive) fprintf(stderr, "/help lists the commands, Ctrl-D leaves.\n");
   tn_catch_interrupts();
   while (going && !interrupted) {
@@ -230,7 +230,7 @@ static int talk_until_end(chat *talk) {
     interrupted = tn_terminated();
   }
   free(system);
-  if (keep_session(talk, &error) != TN_OK) return tn_cli_fail(error.message);
+  if (keep_session(talk, &error) != TN_OK) return tn_cli_failed(&error);
   return interrupted ? tn_cli_fail("interrupted") : tn_cli_finish_output();
 }
 
@@ -258,7 +258,7 @@ int tn_command_chat(int argc, char **argv) {
   if (status == TN_OK && !model.has_chat_template)
     status =
         tn_fail(&error, TN_E_UNSUPPORTED, "%s: no chat template (tokenizer.chat_template); use tenon run --raw", path);
-  int result = status == TN_OK ? talk_until_end(&talk) : tn_cli_fail(error.message);
+  int result = status == TN_OK ? talk_until_end(&talk) : tn_cli_failed(&error);
   json_decref(talk.messages);
   json_decref(talk.open_calls);
   tn_generator_close(&talk.generator);

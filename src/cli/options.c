@@ -200,6 +200,11 @@ int tn_cli_fail(const char *message) {
   return 1;
 }
 
+int tn_cli_failed(const tn_error *error) {
+  int status = tn_cli_fail(error->message);
+  return error->status == TN_E_INVALID ? 2 : status;
+}
+
 int tn_cli_finish_output(void) {
   bool failed = fflush(stdout) != 0 || ferror(stdout);
   if (failed) fprintf(stderr, "tenon: cannot write to stdout: %s\n", strerror(errno));

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "tenon/status.h"
 
 typedef enum tn_cli_type {
   TN_CLI_FLAG,  /* bool *: set true */
@@ -63,6 +64,9 @@ void tn_cli_help(const tn_cli_command *command);
 
 /* Prints "tenon: MESSAGE" to stderr and returns 1, the exit status of a command that failed. */
 int tn_cli_fail(const char *message);
+/* The same of an error; 2, as for options that did not parse, where it says that what was asked for makes no sense
+ * (TN_E_INVALID), whoever found that. */
+int tn_cli_failed(const tn_error *error);
 
 /* Ends a command's output: flushes stdout; 0, or 1 with a message when the output could not be written whole. */
 int tn_cli_finish_output(void);

@@ -80,7 +80,7 @@ int tn_command_run(int argc, char **argv) {
   tn_error error = {0};
   char *input = NULL;
   if (!run.prompt && tn_file_read("-", MAX_PROMPT_BYTES, &input, &prompt_bytes, &error) != TN_OK)
-    return tn_cli_fail(error.message);
+    return tn_cli_failed(&error);
   const char *prompt = run.prompt ? run.prompt : input;
   if (run.prompt) prompt_bytes = strlen(run.prompt);
   tn_answer_end end = TN_ANSWER_FAILED;
@@ -90,7 +90,7 @@ int tn_command_run(int argc, char **argv) {
     end = answer(&run, path, prompt, prompt_bytes, &error);
   tn_generator_close(&run.generator);
   free(input);
-  if (end == TN_ANSWER_FAILED) return tn_cli_fail(error.message);
+  if (end == TN_ANSWER_FAILED) return tn_cli_failed(&error);
   if (end == TN_ANSWER_INTERRUPTED) return tn_cli_fail("interrupted");
   return tn_cli_finish_output();
 }

@@ -85,6 +85,16 @@ static void load_cache(const serve_command *serve, tn_engine *engine) {
     fprintf(stderr, "tenon: the prefix cache begins empty: %s\n", error.message);
 }
 
+/* Whether it can be written at the end, found before the model is loaded. */
+static tn_status check_cache_file(const serve_command *serve, tn_error *error) {
+  tn_file_writer *writer;
+  if (!serve->cache_file) return TN_OK;
+  tn_status status = tn_file_writer_open(&writer, serve->cache_file, error);
+  if (status != TN_OK) return tn_error_prefix(error, "--cache-file");
+  tn_file_writer_discard(writer);
+  return TN_OK;
+}
+
 static tn_status serve_model(serve_command *serve, const char *path, tn_error *error) {
   tn_model *model = NULL;
   tn_engine *engine = NULL;
@@ -161,10 +171,11 @@ int tn_command_serve(int argc, char **argv) {
   tn_status status = tn_cli_read_draft_k(serve.draft_k, &serve.engine.draft_k, &error);
   if (status == TN_OK) status = read_keys(&serve, &error);
   if (status == TN_OK) status = read_address(&serve, &error);
+  if (status == TN_OK) status = check_cache_file(&serve, &error);
   if (status == TN_OK) status = serve_model(&serve, path, &error);
   free(serve.keys);
   free(serve.key_text);
   free(serve.certificate);
   free(serve.private_key);
-  return status == TN_OK ? 0 : tn_cli_fail(error.message);
+  return status == TN_OK ? 0 : tn_cli_failed(&error);
 }

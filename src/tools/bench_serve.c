@@ -299,5 +299,5 @@ int tn_bench_serve(int argc, char **argv) {
   tn_error error = {0};
   tn_status status = measure(&bench, &error);
   finish(&bench);
-  return status == TN_OK ? tn_cli_finish_output() : tn_cli_fail(error.message);
+  return status == TN_OK ? tn_cli_finish_output() : tn_cli_failed(&error);
 }

@@ -91,7 +91,7 @@ def terminated():
 
 def not_utf8():
     result = subprocess.run([TENON, "chat", LLAMA, "--system", b"\xff"], input=b"", capture_output=True, timeout=60)
-    check("--system", result.returncode == 1 and b"system" in result.stderr, result)
+    check("--system", result.returncode == 2 and b"system" in result.stderr, result)
     result = subprocess.run([TENON, "chat", LLAMA, "-n", "1"], input=b"/system \xff\n\xff\n/system fine\n", capture_output=True, timeout=60)
     lines = result.stderr.decode().splitlines()
     check("/system", result.returncode == 0 and len(lines) == 2 and all("UTF-8" in line for line in lines), result)

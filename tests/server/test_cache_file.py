@@ -52,6 +52,17 @@ class CacheFile(unittest.TestCase):
         self.assertIn("cut off", "".join(server.log))
         self.assertEqual(os.listdir(self.folder.name), ["cache.kv"])
 
+    def test_places_that_cannot_be_written(self):
+        """They are told of at the start, with their path."""
+        missing = os.path.join(self.folder.name, "missing", "cache.kv")
+        for path, words in ((missing, missing), (self.folder.name, "expected a regular file"), ("/proc/cache.kv", "/proc/cache.kv")):
+            done = subprocess.run([TENON, "serve", model("llama"), "--port", "0", "--cache-file", path], capture_output=True,
+                                  text=True, timeout=20)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done)
+            self.assertIn("--cache-file", done.stderr)
+            self.assertIn(words, done.stderr)
+        self.assertEqual(os.listdir(self.folder.name), [])
+
     def chat(self, lines, *options, name="llama"):
         command = [TENON, "chat", model(name), "-n", "4", "--stats", *options]
         done = subprocess.run(command, input="".join(line + "\n" for line in lines).encode(), capture_output=True, timeout=60)
@@ -70,7 +81,7 @@ class CacheFile(unittest.TestCase):
         self.assertEqual(status, 0, said)
         self.assertIn("computed anew", said)
         self.assertIn("(0 cached)", said)
-        self.assertEqual(self.chat([], *session, "--system", "be brief")[0], 1)
+        self.assertEqual(self.chat([], *session, "--system", "be brief")[0], 2)
         with open(self.file, "r+b") as file:
             file.seek(300)
             file.write(b"\0\0\0\0")

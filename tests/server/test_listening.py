@@ -28,9 +28,9 @@ class Listening(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder.name, name)
 
-    def fails(self, words, *options):
+    def fails(self, words, *options, status=2):
         run = subprocess.run([TENON, "serve", MODEL, "--port", "0", *options], capture_output=True, text=True, timeout=20)
-        self.assertEqual(run.returncode, 1, run)
+        self.assertEqual(run.returncode, status, run)
         self.assertIn(words, run.stderr)
 
     def make_pair(self):
@@ -68,7 +68,7 @@ class Listening(unittest.TestCase):
             self.assertEqual(server.ask("GET", "/health")[0], 200)
         self.fails("together", "--tls-cert", certificate)
         self.fails("no pair", "--tls-cert", certificate, "--tls-key", certificate)
-        self.fails("nowhere", "--tls-cert", certificate, "--tls-key", self.path("nowhere"))
+        self.fails("nowhere", "--tls-cert", certificate, "--tls-key", self.path("nowhere"), status=1)
 
     def test_unix_socket(self):
         path = self.path("tenon.sock")
@@ -77,12 +77,12 @@ class Listening(unittest.TestCase):
         with Server(TENON, MODEL, "--device", "reference", "--listen", "unix:" + path) as server:
             self.assertEqual(server.port, path)
             self.check_answers(server)
-            self.fails("in use", "--listen", "unix:" + path)
+            self.fails("in use", "--listen", "unix:" + path, status=1)
             self.assertEqual(server.ask("GET", "/health")[0], 200)
         self.assertFalse(os.path.exists(path))
         with open(path, "w", encoding="utf-8") as file:
             file.write("mine")
-        self.fails("in use", "--listen", "unix:" + path)
+        self.fails("in use", "--listen", "unix:" + path, status=1)
         self.assertTrue(os.path.exists(path))
         self.fails("expected a path", "--listen", "unix:" + "x" * 200)
         self.fails("unix:PATH", "--listen", "localhost")

@@ -312,6 +312,9 @@ TN_API void tn_request_cancel(tn_request *request);
 /* Frees it; one that still runs is cancelled first. NULL is allowed. */
 TN_API void tn_request_destroy(tn_request *request);
 
+/* The token ids of its prompt, as long as the request is there. */
+TN_API const int32_t *tn_request_prompt(const tn_request *request, size_t *count);
+
 /* A session: as tn_engine_save_cache, of what the cache knows of one request's prompt and answer alone (`request` NULL:
  * of nothing), together with a note of the caller's (the conversation, say; NULL: ""). */
 TN_API tn_status tn_engine_save_session(tn_engine *engine, const tn_request *request, const char *note,

@@ -139,7 +139,7 @@ tn_status tn_constraint_create(tn_constraints *constraints, const tn_request_opt
     return tn_fail(error, TN_E_INVALID, "an answer can be held to one of schema, grammar, pattern and choices, not %d",
                    asked);
   if (options->ignore_eos)
-    return tn_fail(error, TN_E_INVALID, "an answer that is held to a grammar ends with it: ignore_eos can't be had");
+    return tn_fail(error, TN_E_INVALID, "ignore_eos: an answer that is held to a grammar ends with it");
   if (!constraints || !constraints->vocabulary->tokenizer)
     return tn_fail(error, TN_E_UNSUPPORTED, "a grammar needs a tokenizer, and the model has none");
   tn_grammar *grammar = NULL;

@@ -36,7 +36,7 @@ static tn_status read_tools(const tn_request_options *options, tn_tool_use *use,
     tn_tool_list_destroy(use->tools); /* the model doesn't even see them */
     use->tools = NULL;
   } else if (tn_tool_syntax_of(use->template_source) == TN_TOOLS_NONE) {
-    return tn_fail(error, TN_E_UNSUPPORTED, "the model's chat template writes no tool calls that tenon could read");
+    return tn_fail(error, TN_E_UNSUPPORTED, "tools: the model's chat template writes no calls that tenon could read");
   }
   return TN_OK;
 }

@@ -15,7 +15,7 @@ static tn_status check_tokens(const tn_request_limits *limits, const int32_t *to
                    count, limits->capacity);
   for (size_t i = 0; i < count; i++)
     if (tokens[i] < 0 || (uint32_t)tokens[i] >= limits->vocabulary->size)
-      return tn_fail(error, TN_E_INVALID, "token %zu of the prompt is %d; the vocabulary has %u", i, tokens[i],
+      return tn_fail(error, TN_E_INVALID, "prompt: token %zu is %d; the vocabulary has %u", i, tokens[i],
                      limits->vocabulary->size);
   return TN_OK;
 }
@@ -408,6 +408,11 @@ tn_status tn_request_next(tn_request *request, tn_output *output, uint64_t timeo
   next.size = size;
   memcpy(output, &next, size);
   return TN_OK;
+}
+
+const int32_t *tn_request_prompt(const tn_request *request, size_t *count) {
+  *count = request->prompt_count;
+  return request->tokens;
 }
 
 void tn_request_cancel(tn_request *request) {

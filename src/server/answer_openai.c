@@ -27,15 +27,46 @@ static const char *finish_reason(const tn_choice *choice) {
   return choice->calls ? "tool_calls" : "stop";
 }
 
+static json_t *prompt_ids(const tn_choice *choice) {
+  size_t count;
+  const int32_t *tokens = tn_request_prompt(choice->request, &count);
+  json_t *list = json_array();
+  for (size_t i = 0; i < count; i++) json_array_append_new(list, json_integer(tokens[i]));
+  return list;
+}
+
+static void keep_token_id(tn_choice *choice, int32_t token) {
+  if (!choice->token_ids) choice->token_ids = json_array();
+  json_array_append_new(choice->token_ids, json_integer(token));
+}
+
 /* ---- a stream ---- */
+
+/* What an event tells of its choice so far, where that is wanted. */
+static void add_running_usage(const tn_choice *choice, json_t *chunk) {
+  json_int_t prompt = choice->end.prompt_tokens, answered = choice->answered;
+  if (choice->generation->has_running_usage)
+    json_object_set_new(chunk, "usage",
+                        json_pack("{s:I, s:I, s:I}", "prompt_tokens", prompt, "completion_tokens", answered,
+                                  "total_tokens", prompt + answered));
+}
 
 /* One chunk of a choice; `delta` is the text (or the delta of a chat) and taken over, like logprobs. */
 static void send_chunk(tn_choice *choice, json_t *delta, json_t *logprobs, const char *finish) {
   tn_generation *generation = choice->generation;
-  json_t *one = json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)(choice - generation->choices),
-                          generation->surface->is_chat ? "delta" : "text", delta, "logprobs",
-                          logprobs ? logprobs : json_null(), "finish_reason", finish);
-  tn_answer_send(generation, NULL, head(generation, json_pack("[o]", one)));
+  bool is_chat = generation->surface->is_chat;
+  json_t *one =
+      json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)(choice - generation->choices), is_chat ? "delta" : "text",
+                delta, "logprobs", logprobs ? logprobs : json_null(), "finish_reason", finish);
+  json_t *chunk = head(generation, json_pack("[O]", one));
+  add_running_usage(choice, chunk);
+  if (choice->token_ids) json_object_set_new(one, "token_ids", choice->token_ids);
+  choice->token_ids = NULL;
+  if (generation->wants_token_ids && !choice->has_told_prompt)
+    json_object_set_new(is_chat ? chunk : one, "prompt_token_ids", prompt_ids(choice));
+  choice->has_told_prompt = true;
+  json_decref(one);
+  tn_answer_send(generation, NULL, chunk);
 }
 
 /* A call begins with its name; its arguments follow in chunks of their own. */
@@ -70,6 +101,10 @@ static void send_event(tn_choice *choice, const tn_event *event, json_t *logprob
 static void take(tn_choice *choice, const tn_event *event) {
   tn_generation *generation = choice->generation;
   json_t *logprobs = NULL;
+  if (event->token >= 0 && event->kind != TN_OUTPUT_PROMPT) {
+    choice->answered++;
+    if (generation->wants_token_ids) keep_token_id(choice, event->token);
+  }
   tn_logprobs_add(choice, generation->is_stream ? &logprobs : &choice->logprobs, event);
   if (generation->is_stream) send_event(choice, event, logprobs);
   if (generation->has_logprobs) choice->characters += tn_count_characters(event->text, event->text_bytes);
@@ -139,11 +174,18 @@ static json_t *whole(tn_generation *generation) {
   for (size_t i = 0; i < generation->count; i++) {
     tn_choice *choice = generation->choices + i;
     json_t *logprobs = choice->logprobs ? json_incref(choice->logprobs) : json_null();
-    json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)i, is_chat ? "message" : "text",
-                                             is_chat ? message(choice) : tn_answer_joined(choice, TN_OUTPUT_TEXT),
-                                             "logprobs", logprobs, "finish_reason", finish_reason(choice)));
+    json_t *one = json_pack("{s:i, s:o, s:o, s:s}", "index", (int)i, is_chat ? "message" : "text",
+                            is_chat ? message(choice) : tn_answer_joined(choice, TN_OUTPUT_TEXT), "logprobs", logprobs,
+                            "finish_reason", finish_reason(choice));
+    if (generation->wants_token_ids) {
+      json_object_set_new(one, "token_ids", choice->token_ids ? json_incref(choice->token_ids) : json_array());
+      if (!is_chat) json_object_set_new(one, "prompt_token_ids", prompt_ids(choice));
+    }
+    json_array_append_new(choices, one);
   }
   json_t *answer = head(generation, choices);
+  if (is_chat && generation->wants_token_ids)
+    json_object_set_new(answer, "prompt_token_ids", prompt_ids(generation->choices));
   json_object_set_new(answer, "usage", usage_json(generation));
   return answer;
 }

@@ -1,249 +1,12 @@
-/* POST /v1/chat/completions and /v1/completions: from a request's fields to the engine's options. */
+/* POST /v1/chat/completions and /v1/completions: the prompts, and handing everything to the engine. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
-#include "base/hash.h"
-#include "server/generation.h"
+#include "server/reading.h"
 
-#define MAX_STOPS 16
 #define MAX_CHOICES 256
-#define MAX_BIASES 4096
-#define MAX_SCHEMA_BYTES ((size_t)1 << 20)
-#define DEFAULT_TEXT_TOKENS 16 /* of /v1/completions, as the API says */
-
-/* A request as it is read. What the options point to lives in the body and the arena. */
-typedef struct tn_reading {
-  tn_arena arena;
-  tn_request_options options;
-  const char *stops[MAX_STOPS];
-  char *messages, *extra, *schema, *tools, *tool_choice; /* JSON texts, free() them */
-  tn_refusal refusal;
-} tn_reading;
-
-/* ---- options ---- */
-
-static bool read_stop(tn_reading *reading, const json_t *body) {
-  const json_t *stop = tn_field(body, "stop");
-  size_t count = json_is_string(stop) ? 1 : json_array_size(stop);
-  if (count > MAX_STOPS)
-    return tn_refuse(&reading->refusal, "stop", TN_E_LIMIT, "stop: %zu texts given, at most %d are taken", count,
-                     MAX_STOPS);
-  for (size_t i = 0; i < count; i++) {
-    const char *text = json_string_value(json_is_string(stop) ? stop : json_array_get(stop, i));
-    if (!text || !*text)
-      return tn_refuse(&reading->refusal, "stop", TN_E_INVALID,
-                       "stop: expected a text or a list of texts, none of them empty");
-    reading->stops[i] = text;
-  }
-  reading->options.stop = reading->stops;
-  reading->options.stop_count = count;
-  return true;
-}
-
-static bool read_bias(tn_reading *reading, const json_t *body) {
-  json_t *bias = tn_field(body, "logit_bias"), *value;
-  const char *name;
-  size_t count = json_object_size(bias), at = 0;
-  if (count > MAX_BIASES)
-    return tn_refuse(&reading->refusal, "logit_bias", TN_E_LIMIT, "logit_bias: %zu given, at most %d are taken", count,
-                     MAX_BIASES);
-  tn_logit_bias *list = count ? tn_arena_array(&reading->arena, count, sizeof *list) : NULL;
-  if (count && !list) return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
-  json_object_foreach(bias, name, value) {
-    char *end;
-    long token = strtol(name, &end, 10);
-    double number = json_number_value(value);
-    if (*name < '0' || *name > '9' || *end || token > INT32_MAX || !json_is_number(value) || fabs(number) > 100)
-      return tn_refuse(&reading->refusal, "logit_bias", TN_E_INVALID,
-                       "logit_bias: \"%.20s\": expected token ids with numbers from -100 to 100", name);
-    list[at++] = (tn_logit_bias){(int32_t)token, (float)number};
-  }
-  reading->options.logit_bias = list;
-  reading->options.logit_bias_count = count;
-  return true;
-}
-
-static bool read_schema(tn_reading *reading, const json_t *format) {
-  const json_t *wrapper = tn_field(format, "json_schema"), *schema = tn_field(wrapper, "schema");
-  if (!json_is_object(schema) && !json_is_boolean(schema))
-    return tn_refuse(&reading->refusal, "response_format", TN_E_INVALID,
-                     "response_format: expected json_schema to be an object with a schema");
-  reading->schema = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
-  if (reading->schema && strlen(reading->schema) > MAX_SCHEMA_BYTES)
-    return tn_refuse(&reading->refusal, "response_format", TN_E_LIMIT,
-                     "response_format: the schema is larger than %zu bytes", MAX_SCHEMA_BYTES);
-  return true;
-}
-
-static bool read_format(tn_reading *reading, const json_t *body) {
-  const json_t *format = tn_field(body, "response_format");
-  const char *type = tn_field_text(format, "type");
-  reading->options.grammar = tn_field_text(body, "grammar");
-  if (!format) return true;
-  if (!type)
-    return tn_refuse(&reading->refusal, "response_format", TN_E_INVALID,
-                     "response_format: expected an object with a type");
-  if (!strcmp(type, "text")) return true;
-  if (reading->options.grammar)
-    return tn_refuse(&reading->refusal, "grammar", TN_E_INVALID, "grammar and response_format are both given");
-  if (!strcmp(type, "json_object")) {
-    reading->schema = tn_copy_text("{\"type\":\"object\"}", 17);
-  } else if (strcmp(type, "json_schema") != 0) {
-    return tn_refuse(&reading->refusal, "response_format", TN_E_UNSUPPORTED,
-                     "response_format: type \"%.40s\" is not supported; expected text, json_object or json_schema",
-                     type);
-  } else if (!read_schema(reading, format)) {
-    return false;
-  }
-  if (!reading->schema) return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
-  reading->options.json_schema = reading->schema;
-  return true;
-}
-
-/* ---- tools ---- */
-
-/* {"type": "function", "function": {"name": NAME}}: the name; NULL when it isn't that. */
-static const char *named_tool(const json_t *choice) {
-  const char *type = tn_field_text(choice, "type");
-  return type && !strcmp(type, "function") ? tn_field_text(tn_field(choice, "function"), "name") : NULL;
-}
-
-static bool read_tool_choice(tn_reading *reading, const json_t *body) {
-  const json_t *choice = tn_field(body, "tool_choice");
-  const char *word = json_string_value(choice), *name = named_tool(choice);
-  if (!choice) return true;
-  if (!word && !name)
-    return tn_refuse(&reading->refusal, "tool_choice", TN_E_INVALID,
-                     "tool_choice: expected auto, none, required, or an object that names a function");
-  if (word && strcmp(word, "auto") && strcmp(word, "none") && strcmp(word, "required"))
-    return tn_refuse(&reading->refusal, "tool_choice", TN_E_INVALID,
-                     "tool_choice: \"%.40s\" given, expected auto, none, required, or an object that names a function",
-                     word);
-  if (!reading->tools && (name || !strcmp(word, "required")))
-    return tn_refuse(&reading->refusal, "tool_choice", TN_E_INVALID,
-                     "tool_choice wants a call, and no tools are given");
-  tn_buf text;
-  tn_buf_init(&text);
-  if (name) tn_buf_puts(&text, "function:");
-  tn_buf_puts(&text, name ? name : word);
-  reading->tool_choice = tn_buf_take(&text);
-  reading->options.tool_choice = reading->tool_choice;
-  return reading->tool_choice || tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
-}
-
-/* An empty list of tools is none. */
-static bool read_tools(tn_reading *reading, const json_t *body) {
-  const json_t *tools = tn_field(body, "tools");
-  reading->options.split_reasoning = 1;
-  reading->options.tool_call_deltas = tn_field_boolean(body, "stream", false);
-  reading->options.single_tool_call = !tn_field_boolean(body, "parallel_tool_calls", true);
-  if (json_array_size(tools)) {
-    reading->tools = json_dumps(tools, JSON_COMPACT);
-    if (!reading->tools) return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
-    reading->options.tools_json = reading->tools;
-  }
-  return read_tool_choice(reading, body);
-}
-
-/* Without a seed each request draws its own. */
-static uint64_t read_seed(const json_t *body, const tn_exchange *exchange) {
-  if (tn_field(body, "seed")) return (uint64_t)tn_field_integer(body, "seed", 0);
-  return tn_hash_pair((uint32_t)exchange->number, (uint32_t)tn_clock_ns()) ^ (uint64_t)exchange->server->started;
-}
-
-static bool read_logprobs(tn_reading *reading, tn_generation *generation, const json_t *body) {
-  json_int_t top = tn_field_integer(body, generation->surface->is_chat ? "top_logprobs" : "logprobs", 0);
-  generation->has_logprobs =
-      generation->surface->is_chat ? tn_field_boolean(body, "logprobs", false) : tn_field(body, "logprobs") != NULL;
-  if (top && !generation->has_logprobs)
-    return tn_refuse(&reading->refusal, "top_logprobs", TN_E_INVALID, "top_logprobs needs logprobs: true");
-  generation->top_logprobs = (uint32_t)top;
-  reading->options.logprobs = generation->has_logprobs;
-  reading->options.top_logprobs = (uint32_t)top;
-  return true;
-}
-
-static bool read_stream_options(tn_reading *reading, tn_generation *generation, const json_t *body) {
-  const json_t *wanted = tn_field(body, "stream_options"), *value;
-  const char *name;
-  generation->is_stream = tn_field_boolean(body, "stream", false);
-  if (wanted && !generation->is_stream)
-    return tn_refuse(&reading->refusal, "stream_options", TN_E_INVALID, "stream_options needs stream: true");
-  json_object_foreach((json_t *)wanted, name, value) {
-    bool is_known = !strcmp(name, "include_usage") || !strcmp(name, "continuous_usage_stats");
-    if (!is_known || !(json_is_boolean(value) || json_is_null(value)))
-      return tn_refuse(&reading->refusal, "stream_options", TN_E_INVALID,
-                       "stream_options: \"%.40s\": expected include_usage or continuous_usage_stats, a boolean", name);
-  }
-  generation->has_usage = tn_field_boolean(wanted, "include_usage", false);
-  return true;
-}
-
-static bool read_breakers(tn_reading *reading, const json_t *body) {
-  const json_t *list = tn_field(body, "dry_sequence_breakers");
-  size_t count = json_array_size(list);
-  if (!list) return true;
-  const char **texts = tn_arena_array(&reading->arena, count + 1, sizeof *texts);
-  if (!texts) return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
-  for (size_t i = 0; i < count; i++) {
-    texts[i] = json_string_value(json_array_get(list, i));
-    if (!texts[i] || !*texts[i])
-      return tn_refuse(&reading->refusal, "dry_sequence_breakers", TN_E_INVALID,
-                       "dry_sequence_breakers: element %zu: expected a text that is not empty", i);
-  }
-  reading->options.dry_sequence_breakers = texts;
-  reading->options.dry_sequence_breaker_count = count;
-  return true;
-}
-
-/* DRY and XTC. */
-static bool read_stages(tn_reading *reading, const json_t *body) {
-  tn_request_options *options = &reading->options;
-  json_int_t last = tn_field_integer(body, "dry_penalty_last_n", -1);
-  options->dry_multiplier = (float)tn_field_number(body, "dry_multiplier", 0);
-  options->dry_base = (float)tn_field_number(body, "dry_base", 1.75);
-  options->dry_allowed_length = (uint32_t)tn_field_integer(body, "dry_allowed_length", 2);
-  options->dry_penalty_last_n = last < 0 ? UINT32_MAX : (uint32_t)last;
-  options->xtc_probability = (float)tn_field_number(body, "xtc_probability", 0);
-  options->xtc_threshold = (float)tn_field_number(body, "xtc_threshold", 0.1);
-  return read_breakers(reading, body);
-}
-
-/* A field of the request, or what the model's makers advise, or what clients of OpenAI's API expect. */
-static float advised(const json_t *body, const char *name, float advice, double otherwise) {
-  return (float)tn_field_number(body, name, advice >= 0 ? (double)advice : otherwise);
-}
-
-static bool read_options(tn_reading *reading, tn_generation *generation, const json_t *body) {
-  tn_request_options *options = &reading->options;
-  json_int_t most = tn_field_integer(body, "max_completion_tokens", tn_field_integer(body, "max_tokens", 0));
-  tn_model_info advice = TN_MODEL_INFO;
-  tn_model_describe(generation->exchange->server->model, &advice);
-  json_int_t top_k = tn_field_integer(body, "top_k", advice.top_k);
-  if (!generation->surface->is_chat && !tn_field(body, "max_tokens")) most = DEFAULT_TEXT_TOKENS;
-  options->max_tokens = (uint32_t)most;
-  options->no_answer = tn_field(body, "max_tokens") != NULL && most == 0;
-  options->min_tokens = (uint32_t)tn_field_integer(body, "min_tokens", 0);
-  options->ignore_eos = tn_field_boolean(body, "ignore_eos", false);
-  options->temperature = advised(body, "temperature", advice.temperature, 1);
-  options->top_p = advised(body, "top_p", advice.top_p, 1);
-  options->top_k = top_k > 0 ? (uint32_t)top_k : 0;
-  options->min_p = advised(body, "min_p", advice.min_p, 0);
-  options->presence_penalty = (float)tn_field_number(body, "presence_penalty", 0);
-  options->frequency_penalty = (float)tn_field_number(body, "frequency_penalty", 0);
-  options->repeat_penalty = advised(body, "repetition_penalty", advice.repeat_penalty, 1);
-  options->seed = read_seed(body, generation->exchange);
-  options->timeout_ns = (uint64_t)generation->exchange->server->options.timeout_seconds * 1000000000u;
-  if (tn_field_boolean(body, "store", false))
-    return tn_refuse(&reading->refusal, "store", TN_E_UNSUPPORTED,
-                     "store: nothing is stored; give false or leave it out");
-  return read_stop(reading, body) && read_bias(reading, body) && read_stages(reading, body) &&
-         read_format(reading, body) && read_logprobs(reading, generation, body) &&
-         read_stream_options(reading, generation, body);
-}
 
 /* ---- prompts ---- */
 
@@ -278,6 +41,14 @@ static bool read_prompt(tn_reading *reading, const json_t *prompt) {
   return true;
 }
 
+/* A role of a conversation; templates may know fewer. */
+static bool is_role(const char *role) {
+  static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
+  for (size_t i = 0; i < TN_COUNT(roles); i++)
+    if (!strcmp(role, roles[i])) return true;
+  return false;
+}
+
 /* A role, and content that is a text, a list of text parts, or none. */
 static bool check_message(tn_reading *reading, const json_t *message, size_t number) {
   const char *role = tn_field_text(message, "role");
@@ -289,6 +60,10 @@ static bool check_message(tn_reading *reading, const json_t *message, size_t num
     return tn_refuse(&reading->refusal, "messages", TN_E_UNSUPPORTED,
                      "messages: element %zu: function calls are given as tool_calls, their results as role tool",
                      number);
+  if (!is_role(role))
+    return tn_refuse(&reading->refusal, "messages", TN_E_INVALID,
+                     "messages: element %zu: role \"%.40s\": expected system, developer, user, assistant or tool",
+                     number, role);
   if (content && !json_is_string(content) && !json_is_array(content))
     return tn_refuse(&reading->refusal, "messages", TN_E_INVALID,
                      "messages: element %zu: content: expected a text or text parts", number);
@@ -368,6 +143,37 @@ static bool keep_echo(tn_reading *reading, tn_choice *choice) {
 
 /* ---- submitting ---- */
 
+/* The fields that an option of the engine may come from, by the word that its messages about the option begin with. */
+static const struct {
+  const char *option, *fields[4];
+} origins[] = {{"json_schema", {"response_format", "structured_outputs", "text", "output_config"}},
+               {"grammar", {"grammar", "structured_outputs"}},
+               {"pattern", {"structured_outputs"}},
+               {"choices", {"structured_outputs"}},
+               {"repeat_penalty", {"repetition_penalty", "repeat_penalty"}},
+               {"chat", {"messages", "input"}}, /* chat template: ... */
+               {"messages", {"messages", "input"}},
+               {"prompt", {"prompt", "messages", "input"}},
+               {"tools", {"tools"}},
+               {"tool_choice", {"tool_choice"}},
+               {"ignore_eos", {"ignore_eos"}},
+               {"logit_bias", {"logit_bias"}},
+               {"dry_sequence_breakers", {"dry_sequence_breakers"}}};
+
+/* The field of the request that a fault found by the engine is about; NULL where its message doesn't tell. */
+static const char *field_at_fault(const json_t *asked, const tn_error *error) {
+  size_t bytes = strcspn(error->message, " :[");
+  bool is_prompt = error->status == TN_E_TOO_LONG || !strncmp(error->message, "the prompt ", 11);
+  for (size_t i = 0; i < TN_COUNT(origins); i++) {
+    const char *option = origins[i].option;
+    bool is_it =
+        is_prompt ? !strcmp(option, "prompt") : strlen(option) == bytes && !strncmp(option, error->message, bytes);
+    for (size_t k = 0; is_it && k < TN_COUNT(origins[i].fields) && origins[i].fields[k]; k++)
+      if (tn_field(asked, origins[i].fields[k])) return origins[i].fields[k];
+  }
+  return NULL;
+}
+
 /* Submits the n answers to the prompt in the options as choices first, first + 1, ... */
 static bool submit_prompt(tn_reading *reading, tn_generation *generation, size_t first, size_t n, bool echo) {
   for (size_t i = 0; i < n; i++) {
@@ -380,7 +186,7 @@ static bool submit_prompt(tn_reading *reading, tn_generation *generation, size_t
 
 static bool submit_chat(tn_reading *reading, tn_generation *generation, const json_t *body) {
   return fits(reading, generation, tn_field(body, "messages")) && read_messages(reading, body) &&
-         read_tools(reading, body) && submit_prompt(reading, generation, 0, generation->count, false);
+         tn_read_tools(reading, body) && submit_prompt(reading, generation, 0, generation->count, false);
 }
 
 static bool submit_prompts(tn_reading *reading, tn_generation *generation, const json_t *body) {
@@ -412,23 +218,18 @@ enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const jso
            (uint64_t)server->started, exchange->number);
   tn_reading reading = {.options = TN_REQUEST_OPTIONS};
   tn_arena_init(&reading.arena, 0);
-  bool is_submitted =
-      read_options(&reading, generation, body) && (is_chat ? submit_chat : submit_prompts)(&reading, generation, body);
+  bool is_submitted = tn_read_options(&reading, generation, body) &&
+                      (is_chat ? submit_chat : submit_prompts)(&reading, generation, body);
   bool has_entered = is_submitted && tn_generation_enter(generation);
-  enum MHD_Result result;
-  if (has_entered)
-    result = tn_generation_start(generation);
-  else if (is_submitted)
+  enum MHD_Result result = MHD_YES; /* it is started when the exchange is back from the desk */
+  if (!has_entered && is_submitted) {
     result = tn_http_error(exchange, 503, NULL, NULL, "the server is stopping");
-  else
+  } else if (!has_entered) {
+    if (!reading.refusal.parameter) reading.refusal.parameter = field_at_fault(asked, &reading.refusal.error);
     result = tn_http_refused(exchange, &reading.refusal);
+  }
   if (!has_entered) tn_generation_destroy(generation);
-  free(reading.messages);
-  free(reading.extra);
-  free(reading.schema);
-  free(reading.tools);
-  free(reading.tool_choice);
-  tn_arena_finish(&reading.arena);
+  tn_reading_finish(&reading);
   return result;
 }
 

@@ -56,6 +56,11 @@ enum MHD_Result tn_endpoint_metrics(tn_exchange *exchange, const json_t *body) {
                        "text/plain; version=0.0.4; charset=utf-8");
 }
 
+enum MHD_Result tn_endpoint_version(tn_exchange *exchange, const json_t *body) {
+  (void)body;
+  return tn_http_reply(exchange, 200, json_pack("{s:s}", "version", tn_version()));
+}
+
 static json_t *ids_json(const int32_t *ids, size_t count) {
   json_t *list = json_array();
   for (size_t i = 0; i < count; i++) json_array_append_new(list, json_integer(ids[i]));

@@ -40,7 +40,9 @@ static const tn_field_row fields[] = {
     {ANSWERS, "ignore_eos", BOOLEAN, 0, 0, HONOURED, "the model's end tokens do not end the answer"},
     {ANSWERS, "stream", BOOLEAN, 0, 0, HONOURED, "the answer as server-sent events"},
     {BOTH, "stream_options", OBJECT, 0, 0, HONOURED,
-     "`include_usage`: a last event with the token counts; `continuous_usage_stats` is accepted without effect"},
+     "`include_usage`: a last event with the token counts; `continuous_usage_stats`, beside it: every event has those "
+     "of "
+     "its choice so far; `include_obfuscation` is accepted without effect"},
     {ANSWERS, "temperature", NUMBER, 0, 100, HONOURED,
      "absent: as the model advises, else 1; 0 takes the likeliest token"},
     {ANSWERS, "top_p", NUMBER, 0, 1, HONOURED, "absent: as the model advises, else 1"},
@@ -50,6 +52,7 @@ static const tn_field_row fields[] = {
     {BOTH, "frequency_penalty", NUMBER, -2, 2, HONOURED, "absent: 0"},
     {BOTH, "repetition_penalty", NUMBER, 0.01, 100, HONOURED,
      "over the last 64 tokens; absent: as the model advises, else 1"},
+    {BOTH, "repeat_penalty", NUMBER, 0.01, 100, HONOURED, "another name for it"},
     {BOTH, "dry_multiplier", NUMBER, 0, 100, HONOURED,
      "DRY: a token that goes on with a repetition of n tokens is lowered by this times base^(n - allowed); absent: 0, "
      "off"},
@@ -80,11 +83,17 @@ static const tn_field_row fields[] = {
     {TN_ON_CHAT | TN_ON_RESPONSES, "parallel_tool_calls", BOOLEAN, 0, 0, HONOURED,
      "false: the answer ends with its first call"},
     {BOTH, "grammar", TEXT, 1, 1e6, HONOURED, "GBNF that the answer follows; not together with response_format"},
+    {BOTH, "structured_outputs", OBJECT, 0, 0, HONOURED,
+     "one of `json` (a schema), `json_object`, `regex`, `grammar`, `choice` (a list of texts) that the answer is held "
+     "to; "
+     "alone"},
     {BOTH, "user", TEXT, 0, 0, ACCEPTED, ""},
     {TN_ON_CHAT | TN_ON_MESSAGES, "metadata", OBJECT, 0, 0, ACCEPTED, ""},
     {TN_ON_CHAT | TN_ON_RESPONSES | TN_ON_MESSAGES, "service_tier", TEXT, 0, 0, ACCEPTED, ""},
     {BOTH, "cache_prompt", BOOLEAN, 0, 0, ACCEPTED, "known prefixes are always found again"},
-    {BOTH, "return_token_ids", BOOLEAN, 0, 0, ACCEPTED, ""},
+    {BOTH, "cache_salt", TEXT, 0, 0, HONOURED, "known prefixes are shared only among requests with the same one"},
+    {BOTH, "return_token_ids", BOOLEAN, 0, 0, HONOURED, "`token_ids` of each choice (or event) and `prompt_token_ids`"},
+    {BOTH, "skip_special_tokens", BOOLEAN, 0, 0, HONOURED, "true; false is refused: special tokens have no text"},
     {TN_ON_CHAT, "functions", ARRAY, 0, 0, REFUSED, "use tools"},
     {TN_ON_CHAT, "function_call", ANY, 0, 0, REFUSED, "use tool_choice"},
     {TN_ON_CHAT, "modalities", ARRAY, 0, 0, REFUSED, ""},
@@ -95,7 +104,7 @@ static const tn_field_row fields[] = {
     {TN_ON_CHAT, "web_search_options", OBJECT, 0, 0, REFUSED, ""},
     {TN_ON_CHAT | TN_ON_RESPONSES, "store", BOOLEAN, 0, 0, HONOURED, "false; true is refused: nothing is stored"},
     {TN_ON_COMPLETIONS, "suffix", TEXT, 0, 0, REFUSED, ""},
-    {TN_ON_COMPLETIONS, "best_of", INTEGER, 0, 0, REFUSED, "use n"},
+    {TN_ON_COMPLETIONS, "best_of", INTEGER, 1, 64, HONOURED, "the same as n; another number is refused"},
     {TN_ON_RESPONSES, "input", TEXT_OR_ARRAY, 0, 0, NEEDED,
      "a text, or items: messages of text parts, reasoning, function_call, function_call_output"},
     {TN_ON_RESPONSES, "instructions", TEXT, 0, 0, HONOURED, "the system's message, in front of the input"},

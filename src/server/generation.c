@@ -43,6 +43,7 @@ void tn_generation_destroy(tn_generation *generation) {
     tn_buf_finish(&choice->events);
     finish_pieces(choice);
     json_decref(choice->logprobs);
+    json_decref(choice->token_ids);
     tn_free(choice->echo);
   }
   free(generation->choices);
@@ -203,11 +204,7 @@ bool tn_generation_enter(tn_generation *generation) {
   return may_enter;
 }
 
-enum MHD_Result tn_generation_start(tn_generation *generation) {
-  return generation->is_stream ? start_stream(generation) : tn_generation_answer(generation);
-}
-
-enum MHD_Result tn_generation_answer(tn_generation *generation) {
+static enum MHD_Result answer_whole(tn_generation *generation) {
   json_t *json = NULL;
   unsigned status = 200;
   tn_mutex_lock(generation->lock);
@@ -222,6 +219,10 @@ enum MHD_Result tn_generation_answer(tn_generation *generation) {
   tn_mutex_unlock(generation->lock);
   if (is_gone) return MHD_NO;
   return is_done ? tn_http_reply(generation->exchange, status, json) : MHD_YES;
+}
+
+enum MHD_Result tn_generation_answer(tn_generation *generation) {
+  return generation->is_stream ? start_stream(generation) : answer_whole(generation);
 }
 
 void tn_generation_leave(tn_exchange *exchange) {

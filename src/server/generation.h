@@ -64,6 +64,9 @@ typedef struct tn_choice {
   char open_call[16]; /* the id of a call that comes in pieces; "" when there is none */
   size_t characters;  /* of the text so far, for text_offset */
   json_t *logprobs;
+  uint32_t answered;    /* tokens taken so far */
+  bool has_told_prompt; /* its first event was sent */
+  json_t *token_ids;    /* where they are wanted: of all of the answer, in a stream those not sent yet; or NULL */
 } tn_choice;
 
 /* How answers look in one of the APIs. All but `whole` are for streams; called under generation->lock. */
@@ -90,6 +93,8 @@ struct tn_generation {
   json_t *asked; /* the request's body in the surface's own words */
   /* what was asked for */
   bool is_stream, has_usage, has_logprobs;
+  bool has_running_usage; /* in every event of a stream */
+  bool wants_token_ids;
   uint32_t top_logprobs;
   size_t prompts, count; /* choices: those of the first prompt, then those of the second, ... */
   tn_choice *choices;
@@ -118,9 +123,8 @@ tn_status tn_generation_submit(tn_generation *generation, size_t choice, tn_requ
 
 /* All are submitted: from now on the exchange owns the generation and is watched. False when the server stops. */
 bool tn_generation_enter(tn_generation *generation);
-/* The first answer of an exchange that entered. */
-enum MHD_Result tn_generation_start(tn_generation *generation);
-/* Called whenever the connection runs again: the answer, or suspended again. */
+/* Called whenever the connection of an exchange that entered runs: the stream begins, or the answer is there, or it is
+ * suspended again. */
 enum MHD_Result tn_generation_answer(tn_generation *generation);
 /* The exchange is over: no longer watched. */
 void tn_generation_leave(tn_exchange *exchange);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include "base/error.h"
+#include "base/socket.h"
 #include "base/utf8.h"
 #include "server/generation.h"
 #include "server/internal.h"
@@ -29,6 +30,7 @@ static const tn_route routes[] = {
      "200 `ok`, or `degraded` when a step of the engine failed within the last 30 seconds; 503 `stopping`",
      tn_endpoint_health},
     {"/metrics", "GET", 0, false, false, "counters and histograms in Prometheus' text form", tn_endpoint_metrics},
+    {"/version", "GET", 0, true, false, "tenon's version", tn_endpoint_version},
     {"/openapi.json", "GET", 0, true, false, "this API's description", tn_endpoint_openapi},
     {"/", "GET", 0, true, false, "a chat page, one file without outside resources", tn_endpoint_page},
 };
@@ -56,6 +58,13 @@ static const char *request_id(const tn_exchange *exchange, char *id) {
   return id;
 }
 
+static enum MHD_Result send_response(tn_exchange *exchange) {
+  enum MHD_Result result = MHD_queue_response(exchange->connection, exchange->status, exchange->response);
+  MHD_destroy_response(exchange->response);
+  exchange->response = NULL;
+  return result;
+}
+
 enum MHD_Result tn_http_queue(tn_exchange *exchange, unsigned status, struct MHD_Response *response, const char *type) {
   char id[TN_REQUEST_ID_BYTES];
   if (!response) return MHD_NO;
@@ -66,9 +75,8 @@ enum MHD_Result tn_http_queue(tn_exchange *exchange, unsigned status, struct MHD
   allow_origin(exchange, response);
   exchange->status = status;
   tn_metrics_reply(&exchange->server->metrics, status);
-  enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
-  MHD_destroy_response(response);
-  return result;
+  exchange->response = response;
+  return exchange->is_at_desk ? MHD_YES : send_response(exchange);
 }
 
 static struct MHD_Response *json_response(json_t *json) {
@@ -160,7 +168,7 @@ enum MHD_Result tn_http_refused(tn_exchange *exchange, const tn_refusal *refusal
   const char *code = refusal->code;
   /* the words that clients look for, to shorten a conversation and try again */
   if (refusal->error.status == TN_E_TOO_LONG)
-    return tn_http_error(exchange, status, NULL, "context_length_exceeded",
+    return tn_http_error(exchange, status, refusal->parameter, "context_length_exceeded",
                          "this model's maximum context length is %" PRIu32 " tokens: %s",
                          exchange->server->engine_info.context, refusal->error.message);
   if (!code && refusal->error.status == TN_E_UNSUPPORTED) code = "unsupported_value";
@@ -240,23 +248,34 @@ static enum MHD_Result not_json(tn_exchange *exchange, const json_error_t *fault
                        is_zero ? "a text holds the character \\u0000" : fault->text, fault->line, fault->column);
 }
 
-static enum MHD_Result answer_body(tn_exchange *exchange, const tn_route *route) {
+static void answer_body(tn_exchange *exchange) {
   json_error_t fault;
   tn_error error;
   const char *parameter;
   json_t *body = json_loadb(exchange->body.size ? exchange->body.data : "", exchange->body.size, 0, &fault);
   tn_buf_finish(&exchange->body);
   tn_buf_init(&exchange->body);
-  if (!body) return not_json(exchange, &fault);
-  enum MHD_Result result;
-  if (tn_fields_check(body, route->fields, &parameter, &error) != TN_OK)
-    result =
-        tn_http_error(exchange, 400, parameter,
-                      error.status == TN_E_UNSUPPORTED ? "unsupported_field" : "invalid_value", "%s", error.message);
+  if (!body)
+    not_json(exchange, &fault);
+  else if (tn_fields_check(body, exchange->route->fields, &parameter, &error) != TN_OK)
+    tn_http_error(exchange, 400, parameter, error.status == TN_E_UNSUPPORTED ? "unsupported_field" : "invalid_value",
+                  "%s", error.message);
   else
-    result = route->answer(exchange, body);
+    exchange->route->answer(exchange, body);
   json_decref(body);
-  return result;
+}
+
+void tn_http_work(tn_exchange *exchange) {
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  if (info && tn_socket_hung_up(info->connect_fd)) return; /* nobody waits for the answer */
+  answer_body(exchange);
+}
+
+/* From the desk, or because an event is there. */
+static enum MHD_Result go_on(tn_exchange *exchange) {
+  if (exchange->response) return send_response(exchange);
+  return exchange->generation ? tn_generation_answer(exchange->generation) : MHD_NO;
 }
 
 static bool is_path_of(const tn_route *route, const char *path) {
@@ -272,6 +291,24 @@ static const tn_route *find_route(const char *path) {
   return NULL;
 }
 
+static bool is_encoded(const tn_exchange *exchange) {
+  const char *encoding = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Encoding");
+  return encoding && strcasecmp(encoding, "identity") != 0;
+}
+
+/* A path that nobody answers: one with /v1 too many or too few is told the right one. */
+static enum MHD_Result not_found(tn_exchange *exchange) {
+  const char *path = exchange->path;
+  for (size_t i = 0; i < TN_COUNT(routes); i++) {
+    const char *known = routes[i].path;
+    size_t bytes = strlen(path), known_bytes = strlen(known);
+    bool is_longer = known_bytes > 1 && bytes > known_bytes && !strcmp(path + bytes - known_bytes, known);
+    if (is_longer || (!strncmp(known, "/v1", 3) && !strcmp(known + 3, path)))
+      return tn_http_error(exchange, 404, NULL, "not_found", "there is no %.200s; did you mean %s?", path, known);
+  }
+  return tn_http_error(exchange, 404, NULL, "not_found", "there is no %.200s; /openapi.json tells what there is", path);
+}
+
 /* The whole request is there. */
 static enum MHD_Result dispatch(tn_exchange *exchange) {
   const tn_route *found = find_route(exchange->path);
@@ -281,10 +318,15 @@ static enum MHD_Result dispatch(tn_exchange *exchange) {
   if (found && !strcmp(exchange->method, "OPTIONS")) return preflight(exchange, found);
   if (!(found && found->is_open) && !may_pass(exchange))
     return tn_http_error(exchange, 401, NULL, "invalid_api_key", "no known API key was given");
-  if (!found) return tn_http_error(exchange, 404, NULL, "not_found", "there is no %.200s", exchange->path);
+  if (!found) return not_found(exchange);
   bool is_head = !strcmp(exchange->method, "HEAD") && !strcmp(found->method, "GET");
   if (!is_head && strcmp(exchange->method, found->method) != 0) return wrong_method(exchange, found->method);
-  return found->fields ? answer_body(exchange, found) : found->answer(exchange, NULL);
+  if (!found->fields) return found->answer(exchange, NULL);
+  if (is_encoded(exchange))
+    return tn_http_error(exchange, 415, NULL, "unsupported_encoding", "bodies are taken without a Content-Encoding");
+  exchange->route = found;
+  if (tn_desk_give(&exchange->server->desk, exchange, exchange->body.size)) return MHD_YES;
+  return tn_http_error(exchange, 503, NULL, NULL, "the server is stopping");
 }
 
 static tn_exchange *begin(tn_server *server, struct MHD_Connection *connection, const char *url, const char *method) {
@@ -349,7 +391,7 @@ enum MHD_Result tn_http_handle(void *context, struct MHD_Connection *connection,
     *bytes = 0;
     return MHD_YES;
   }
-  if (exchange->generation) return tn_generation_answer(exchange->generation);
+  if (exchange->route) return go_on(exchange);
   tn_connections_set_busy(&server->connections, connection, true);
   return dispatch(exchange);
 }
@@ -376,6 +418,7 @@ void tn_http_completed(void *context, struct MHD_Connection *connection, void **
   log_exchange(exchange, code);
   tn_generation_destroy(exchange->generation);
   tn_buf_finish(&exchange->body);
+  if (exchange->response) MHD_destroy_response(exchange->response);
   free(exchange);
   *slot = NULL;
 }

@@ -2,7 +2,8 @@
  *
  * An exchange is one HTTP request and its answer; libmicrohttpd's threads own it. A generation is the part of an
  * exchange that the engine works on: its choices are filled by the engine's thread under generation->lock and read by
- * libmicrohttpd's. While nothing is there to send, the connection is suspended; the engine's thread resumes it.
+ * libmicrohttpd's. What a request asks for is read at the desk (desk.h), which hands it to the engine; meanwhile the
+ * exchange is the desk's. While nothing is there to send, the connection is suspended; the engine's thread resumes it.
  * Locks are taken in this order: server->lock, generation->lock. No tn_request is destroyed under either. */
 #ifndef TENON_SERVER_INTERNAL_H
 #define TENON_SERVER_INTERNAL_H
@@ -13,6 +14,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "server/connections.h"
+#include "server/desk.h"
 #include "server/fields.h"
 #include "server/metrics.h"
 #include "server/server.h"
@@ -27,6 +29,7 @@ typedef struct tn_server {
   tn_engine_info engine_info; /* as it was at the start: the limits */
   tn_metrics metrics;
   tn_connections connections;
+  tn_desk desk;
   int64_t started; /* seconds since 1970 */
   char started_text[40];
   tn_mutex *lock;
@@ -43,6 +46,10 @@ struct tn_exchange {
   const char *path, *method; /* valid until the exchange is completed */
   uint64_t number, start_ns;
   tn_buf body;
+  const struct tn_route *route; /* of an exchange that was given to the desk; else NULL */
+  bool is_at_desk;
+  tn_exchange *next_at_desk;
+  struct MHD_Response *response; /* made at the desk, not sent yet */
   bool is_too_large;
   bool speaks_anthropic; /* its errors look as Anthropic's do */
   unsigned status;       /* what was answered; 0: nothing yet */
@@ -64,6 +71,9 @@ typedef struct tn_route {
 
 /* All of them. */
 const tn_route *tn_routes(size_t *count);
+
+/* Reads the body of an exchange and answers it, or hands it to the engine: the desk's work. */
+void tn_http_work(tn_exchange *exchange);
 
 /* libmicrohttpd's callbacks; `server` is the tn_server. */
 enum MHD_Result tn_http_handle(void *server, struct MHD_Connection *connection, const char *url, const char *method,
@@ -110,6 +120,7 @@ enum MHD_Result tn_endpoint_model(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_models(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_health(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_metrics(tn_exchange *exchange, const json_t *body);
+enum MHD_Result tn_endpoint_version(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_openapi(tn_exchange *exchange, const json_t *body);
 enum MHD_Result tn_endpoint_page(tn_exchange *exchange, const json_t *body);
 

@@ -76,6 +76,7 @@ static bool watch(tn_server *server, tn_watch how) {
   for (tn_exchange *at = server->active; at; at = at->next) tn_generation_watch(at->generation, how);
   bool is_busy = server->active != NULL;
   tn_mutex_unlock(server->lock);
+  is_busy |= tn_desk_is_busy(&server->desk);
   tn_connections_watch(&server->connections);
   watch_engine(server);
   return is_busy;
@@ -112,7 +113,8 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
   tn_status status = TN_OK;
   /* a request may take as long as a connection may be silent, and begin at the end of that */
   uint64_t patience_ns = 2 * options->idle_seconds * UINT64_C(1000000000);
-  if (!server.lock || !tn_metrics_init(&server.metrics) || !tn_connections_init(&server.connections, patience_ns))
+  if (!server.lock || !tn_metrics_init(&server.metrics) || !tn_connections_init(&server.connections, patience_ns) ||
+      !tn_desk_init(&server.desk, tn_http_work))
     status = tn_fail(error, TN_E_MEMORY, "no memory for the server");
   if (status == TN_OK) status = check_address(options, error);
   if (status == TN_OK) status = listen_on(options, &listener, &port, error);
@@ -121,11 +123,13 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
   if (daemon) {
     tell_address(options, port);
     serve(&server, listener);
+    tn_desk_stop(&server.desk);
     MHD_stop_daemon(daemon); /* closes the listener */
     listener = -1;
   }
   if (listener >= 0) tn_socket_close(listener);
   if (is_listening && options->unix_path) tn_socket_remove_unix(options->unix_path);
+  tn_desk_finish(&server.desk);
   tn_connections_finish(&server.connections);
   tn_metrics_finish(&server.metrics);
   tn_mutex_destroy(server.lock);

@@ -194,7 +194,7 @@ class Api(unittest.TestCase):
         self.refused(TEXT, text(dry_allowed_length=51), "dry_allowed_length", "to 50")
         self.refused(TEXT, text(dry_sequence_breakers=["a", ""]), "dry_sequence_breakers", "element 1")
         self.refused(TEXT, text(dry_sequence_breakers=[7]), "dry_sequence_breakers", "element 0")
-        self.refused(TEXT, text(dry_multiplier=1, dry_sequence_breakers=["a" * 65]), None, "65 bytes")
+        self.refused(TEXT, text(dry_multiplier=1, dry_sequence_breakers=["a" * 65]), "dry_sequence_breakers", "65 bytes")
         self.refused(TEXT, text(xtc_threshold=2), "xtc_threshold", "from 0 to 1")
 
     def test_structured(self):
@@ -208,7 +208,64 @@ class Api(unittest.TestCase):
         self.assertIn(choice["text"], ("yes", "no"))
         self.refused(CHAT, chat(response_format={"type": "xml"}), "response_format", "xml")
         self.refused(CHAT, chat(response_format={"type": "json_schema"}), "response_format", "schema")
-        self.refused(CHAT, chat(grammar="root ::= nowhere"), None, "nowhere")
+        self.refused(CHAT, chat(grammar="root ::= nowhere"), "grammar", "nowhere")
+
+    def test_encoded_bodies(self):
+        status, _, body = self.server.ask("POST", TEXT, text(), ["Content-Encoding: gzip"])
+        self.assertEqual((status, json.loads(body)["error"]["code"]), (415, "unsupported_encoding"))
+        self.assertEqual(self.server.ask("POST", TEXT, text(), ["Content-Encoding: identity"])[0], 200)
+
+    def test_structured_outputs(self):
+        schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
+        for wanted, expected in (({"json": schema}, r'\{"a": ?[12]\}'), ({"json": json.dumps(schema)}, r'\{"a": ?[12]\}'),
+                                 ({"regex": "[a-c]{3}"}, "[a-c]{3}"), ({"choice": ["yes", "no"]}, "yes|no"),
+                                 ({"grammar": 'root ::= "x" [0-9]'}, "x[0-9]"), ({"json_object": True}, r"\{.*")):
+            said = self.good(TEXT, text(max_tokens=60, temperature=1, structured_outputs=wanted))["choices"][0]["text"]
+            self.assertTrue(re.fullmatch(expected, said, re.S) or "object" in str(wanted), (wanted, said))
+        for wanted, words in (({}, "expected one"), ({"regex": "a", "choice": ["b"]}, "expected one"),
+                              ({"structural_tag": "x"}, "structural_tag"), ({"regex": "("}, "pattern"),
+                              ({"grammar": "root ::= ("}, "grammar"), ({"choice": ["a", 3]}, "element 1"),
+                              ({"json": {"type": "x"}}, "json_schema"), ({"json_object": False}, "true")):
+            self.refused(TEXT, text(structured_outputs=wanted), "structured_outputs", words)
+        self.refused(CHAT, chat(structured_outputs={"regex": "a"}, grammar='root ::= "a"'), "structured_outputs", "beside")
+
+    def test_token_ids(self):
+        """As vLLM shows them: those of the prompt, and of each choice or event."""
+        for path, body in ((TEXT, text(n=2, temperature=1, seed=5)), (CHAT, chat(n=2, temperature=1, seed=5))):
+            whole = self.good(path, {**body, "return_token_ids": True})
+            self.assertNotIn("token_ids", json.dumps(self.good(path, body)))
+            chunks = self.stream(path, {**body, "return_token_ids": True})
+            for index, choice in enumerate(whole["choices"]):
+                ids = choice["token_ids"]
+                self.assertLessEqual(1, len(ids))
+                said = choice["text"] if path == TEXT else choice["message"]["content"]
+                self.assertTrue(self.good("/detokenize", {"tokens": ids})["content"].strip().startswith(said.strip()))
+                mine = [c for c in chunks if c["choices"][0]["index"] == index]
+                self.assertEqual([i for c in mine for i in c["choices"][0].get("token_ids", [])], ids)
+                holders = [whole, mine[0]] if path == CHAT else [choice, mine[0]["choices"][0]]
+                prompt = holders[0]["prompt_token_ids"]
+                self.assertEqual(prompt, holders[1]["prompt_token_ids"])
+                self.assertEqual(len(prompt), whole["usage"]["prompt_tokens"])
+                self.assertNotIn("prompt_token_ids", json.dumps(mine[1:]))
+            self.assertEqual(sum(len(c["token_ids"]) for c in whole["choices"]), whole["usage"]["completion_tokens"])
+        ids = self.good("/tokenize", {"content": "ab", "add_special": True})["tokens"]
+        self.assertEqual(self.good(TEXT, text(return_token_ids=True))["choices"][0]["prompt_token_ids"], ids)
+
+    def test_usage_on_every_event(self):
+        options = {"include_usage": True, "continuous_usage_stats": True, "include_obfuscation": False}
+        for path, body in ((TEXT, text(n=2)), (CHAT, chat(n=2))):
+            chunks = self.stream(path, {**body, "stream_options": options})
+            last = chunks.pop()["usage"]
+            answered = [0, 0]
+            for chunk in chunks:
+                usage, index = chunk["usage"], chunk["choices"][0]["index"]
+                self.assertEqual(usage["prompt_tokens"], last["prompt_tokens"])
+                self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
+                self.assertLessEqual(answered[index], usage["completion_tokens"])
+                answered[index] = usage["completion_tokens"]
+            self.assertEqual(sum(answered), last["completion_tokens"])
+            alone = self.stream(path, {**body, "stream_options": {"continuous_usage_stats": True}})
+            self.assertNotIn("usage", json.dumps(alone))
 
     def test_refused(self):
         self.refused(CHAT, chat(functions=[]), "functions", "use tools")
@@ -228,19 +285,35 @@ class Api(unittest.TestCase):
         self.refused(TEXT, text(prompt=[]), "prompt", "prompts")
         self.refused(TEXT, text(prompt=["a", 3]), "prompt", "expected a text")
         self.refused(TEXT, text(prompt=[5, "a"]), "prompt", "token id")
-        self.refused(TEXT, text(prompt=[5, 1 << 30]), None, "vocabulary")
+        self.refused(TEXT, text(prompt=[5, 1 << 30]), "prompt", "vocabulary")
         self.refused(TEXT, [], None, "object")
         self.refused(TEXT, b"{", None, "not JSON")
         self.refused(TEXT, b'{"prompt": "\xff"}', None, "not JSON")
         self.refused(TEXT, b'{"prompt": "a\\u0000"}', None, "holds the character \\u0000")
-        self.refused("/v1/embeddings", {}, None, "/v1/embeddings", status=404)
+        self.refused("/v1/embeddings", {}, None, "there is no /v1/embeddings", status=404)
+        self.refused("/chat/completions", {}, None, "did you mean /v1/chat/completions?", status=404)
+        self.refused("/v1/v1/messages", {}, None, "did you mean /v1/messages?", status=404)
+        for role in ("function", "human", "", "System"):
+            self.refused(CHAT, chat(messages=[{"role": role, "content": "hi"}]), "messages", "role")
+        self.refused(TEXT, text(best_of=3), "best_of", "give n alone")
+        self.refused(TEXT, text(best_of=2, n=3), "best_of", "give n alone")
+        self.refused(TEXT, text(skip_special_tokens=False), "skip_special_tokens", "special tokens")
+        self.refused(TEXT, text(grammar='root ::= "a"', ignore_eos=True), "ignore_eos", "grammar")
+        self.refused(TEXT, text(logit_bias={"400": 1}), "logit_bias", "vocabulary")
+        self.refused(CHAT, chat(messages=[{"role": "user", "content": "hi" * 300}]), "messages", "256")
+        self.refused(CHAT, chat(response_format={"type": "json_schema", "json_schema": {"schema": {"type": "x"}}}),
+                     "response_format", "must name types")
         self.refused(CHAT, chat(store=True), "store", "nothing is stored")
-        error = self.refused(TEXT, text(prompt=[5] * 300), None, "300")
+        error = self.refused(TEXT, text(prompt=[5] * 300), "prompt", "300")
         self.assertIn("256", error["message"])
         self.assertEqual(error["code"], "context_length_exceeded")
         self.assertIn("maximum context length", error["message"])
-        error = self.refused(CHAT, chat(grammar="root ::= " + "(" * 5000 + "a" + ")" * 5000), None, "nested")
+        error = self.refused(CHAT, chat(grammar="root ::= " + "(" * 5000 + "a" + ")" * 5000), "grammar", "nested")
         self.assertNotEqual(error["code"], "context_length_exceeded")
+        self.assertEqual(self.good(TEXT, text(best_of=1))["choices"], self.good(TEXT, text())["choices"])
+        self.assertEqual(len(self.good(TEXT, text(n=2, best_of=2))["choices"]), 2)
+        self.good(CHAT, chat(messages=[{"role": "developer", "content": "a"}, {"role": "user", "content": "b"}],
+                             skip_special_tokens=True))
         self.good(CHAT, chat(user=None, metadata={}, cache_prompt=True, stop=None, n=None))
 
     def test_lengths(self):
@@ -392,7 +465,7 @@ class Keys(unittest.TestCase):
     def test_public_addresses(self):
         run = subprocess.run([TENON, "serve", MODEL, "--host", "0.0.0.0", "--port", "0"], capture_output=True,
                              text=True, timeout=20)
-        self.assertEqual(run.returncode, 1)
+        self.assertEqual(run.returncode, 2)
         self.assertIn("--api-key", run.stderr)
 
 

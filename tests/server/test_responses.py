@@ -135,7 +135,7 @@ class Responses(OnParrot):
         self.refused(ask(include=["file_search_call.results"]), "include", "file_search_call")
         self.refused(ask(top_logprobs=2), "top_logprobs", "include")
         self.refused(ask(truncation="auto"), "truncation", "never cut")
-        self.refused(ask("x" * 600), None, "512")
+        self.refused(ask("x" * 600), "input", "512")
 
 
 if __name__ == "__main__":

@@ -107,19 +107,19 @@ class Tools(OnParrot):
         self.refused(chat(tool_choice="always"), "tool_choice", "always")
         self.refused(chat(tool_choice={"type": "function"}), "tool_choice", "names a function")
         self.refused(chat(tool_choice="required", tools=[]), "tool_choice", "no tools")
-        self.refused(chat(tool_choice={"type": "function", "function": {"name": "rm"}}), None, "no such tool")
-        self.refused(chat(tools=[ADD, ADD]), None, "twice")
-        self.refused(chat(tools=[{"type": "web_search"}]), None, "tools[0]")
+        self.refused(chat(tool_choice={"type": "function", "function": {"name": "rm"}}), "tool_choice", "no such tool")
+        self.refused(chat(tools=[ADD, ADD]), "tools", "twice")
+        self.refused(chat(tools=[{"type": "web_search"}]), "tools", "tools[0]")
         self.refused(chat(functions=[ADD["function"]]), "functions", "use tools")
         self.refused(chat(messages=[{"role": "function", "name": "add", "content": "2"}]), "messages", "tool")
         bad = {"type": "function", "function": {"name": "bad", "parameters": {"not": {"type": "object"}}}}
-        self.refused(chat(tools=[bad], tool_choice="required"), None, "not")
+        self.refused(chat(tools=[bad], tool_choice="required"), "tools", "not")
         self.good(chat(tools=[bad]))
         bad["function"]["strict"] = True
-        self.refused(chat(tools=[bad]), None, "not")
+        self.refused(chat(tools=[bad]), "tools", "not")
         self.good(chat(tools=[bad], tool_choice="none"))
         bad["function"].update(strict=False, parameters={"type": "string"})
-        self.refused(chat(tools=[bad]), None, "expected object")
+        self.refused(chat(tools=[bad]), "tools", "expected object")
         messages = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9}
         for path, body, words in (("/v1/messages", messages, {"input_schema": {"type": "object", "not": {}}}),
                                   ("/v1/responses", {"input": "hi"}, {"type": "function", "parameters": {"not": {}}})):

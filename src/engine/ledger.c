@@ -73,6 +73,7 @@ static void leave_snapshot(tn_ledger *ledger) {
 }
 
 void tn_ledger_clear(tn_ledger *ledger) {
+  assert(!ledger->in_flight);
   drop_entries(ledger, 0);
   leave_snapshot(ledger);
   ledger->length = 0;
@@ -129,7 +130,7 @@ uint32_t tn_ledger_attach(tn_ledger *ledger, tn_salt *salt, const int32_t *token
 
 void tn_ledger_fork(const tn_ledger *from, tn_ledger *to) {
   assert(from->kv == to->kv && to->length == 0 && to->page_count == 0 && to->capacity >= from->length);
-  assert(from->page_count == tn_pages_of(from->length));
+  assert(!from->in_flight && from->page_count == tn_pages_of(from->length));
   tn_salt *salt = tn_salt_hold(from->salt);
   tn_salt_release(to->salt);
   to->salt = salt;
@@ -175,13 +176,14 @@ static tn_status own_last_page(tn_ledger *ledger, tn_error *error) {
 }
 
 tn_status tn_ledger_reserve(tn_ledger *ledger, uint32_t rows, tn_error *error) {
-  assert(ledger->page_count == tn_pages_of(ledger->length));
-  if (rows > ledger->capacity - ledger->length)
-    return tn_fail(error, TN_E_LIMIT, "%u tokens behind %u don't fit into a context of %u", rows, ledger->length,
+  uint32_t end = ledger->length + ledger->in_flight;
+  assert(ledger->page_count == tn_pages_of(end));
+  if (rows > ledger->capacity - end)
+    return tn_fail(error, TN_E_LIMIT, "%u tokens behind %u don't fit into a context of %u", rows, end,
                    ledger->capacity);
-  tn_status status = own_last_page(ledger, error);
+  tn_status status = ledger->in_flight ? TN_OK : own_last_page(ledger, error);
   if (status != TN_OK) return status;
-  uint32_t wanted = tn_pages_of(ledger->length + rows);
+  uint32_t wanted = tn_pages_of(end + rows);
   for (; ledger->page_count < wanted; ledger->page_count++) {
     for (uint32_t g = 0; g < group_count(ledger); g++) {
       uint32_t page = tn_kv_take_page(ledger->kv, g);
@@ -196,7 +198,7 @@ tn_status tn_ledger_reserve(tn_ledger *ledger, uint32_t rows, tn_error *error) {
 }
 
 void tn_ledger_rollback(tn_ledger *ledger) {
-  drop_entries(ledger, tn_pages_of(ledger->length));
+  drop_entries(ledger, tn_pages_of(ledger->length + ledger->in_flight));
 }
 
 /* ---- commit ---- */
@@ -245,7 +247,7 @@ void tn_ledger_commit(tn_ledger *ledger, const int32_t *tokens, uint32_t count) 
   assert(tn_pages_of(ledger->length + count) <= ledger->page_count);
   memcpy(ledger->tokens + ledger->length, tokens, count * sizeof *tokens);
   ledger->length += count;
-  drop_entries(ledger, tn_pages_of(ledger->length));
+  drop_entries(ledger, tn_pages_of(ledger->length + ledger->in_flight));
   publish_full_pages(ledger);
   free_behind_windows(ledger);
 }
@@ -288,7 +290,7 @@ static uint32_t snapshot_at(const tn_ledger *ledger, uint32_t length) {
 }
 
 tn_status tn_ledger_truncate(tn_ledger *ledger, uint32_t length, tn_error *error) {
-  assert(length <= ledger->length);
+  assert(length <= ledger->length && !ledger->in_flight);
   bool goes_back = ledger->kv->states && length > 0 && length < ledger->length;
   if (goes_back && snapshot_at(ledger, length) == TN_NO_STATE)
     return tn_fail(error, TN_E_LIMIT, "can't go back from %u to %u tokens: the recurrent state has gone on",

@@ -17,8 +17,9 @@ typedef struct tn_ledger {
   int32_t *tokens; /* [capacity] */
   uint32_t length; /* tokens whose KV is present */
   uint32_t capacity;
+  uint32_t in_flight;              /* rows behind `length` that steps in flight are filling (step.h) */
   uint32_t *tables[TN_MAX_GROUPS]; /* page numbers; TN_NO_PAGE behind a window */
-  uint32_t page_count;             /* entries of each table: the pages of `length`, and those reserved */
+  uint32_t page_count;             /* entries of each table: the pages of `length`, of rows in flight, and reserved */
   uint32_t freed[TN_MAX_GROUPS];   /* entries below this are TN_NO_PAGE */
   uint32_t *nodes;                 /* the path in the prefix cache, one node a published page */
   uint32_t published;
@@ -41,11 +42,12 @@ uint32_t tn_ledger_attach(tn_ledger *ledger, tn_salt *salt, const int32_t *token
 /* Makes the empty ledger `to` a copy of `from`, sharing its pages and its recurrent state. Not on contiguous KV. */
 void tn_ledger_fork(const tn_ledger *from, tn_ledger *to);
 
-/* Makes sure that slots length .. length + rows - 1 have pages of their own. On failure the ledger is as before.
+/* Makes sure that the next `rows` slots behind `length` and the rows in flight have pages of their own. On failure the
+ * ledger is as before.
  * TN_E_MEMORY: no page left; TN_E_LIMIT: beyond the capacity; or what copying a shared page gave. */
 tn_status tn_ledger_reserve(tn_ledger *ledger, uint32_t rows, tn_error *error);
-/* The device has filled the slots of `count` tokens, at most as many as were reserved. Pages reserved beyond are given
- * back. */
+/* The device has filled the slots of `count` tokens, at most as many as were reserved. Pages reserved beyond,
+ * and beyond rows that are still in flight, are given back. */
 void tn_ledger_commit(tn_ledger *ledger, const int32_t *tokens, uint32_t count);
 /* The step's recurrent states are now those of the tokens present: with a commit of all its rows. Where they end with a
  * page, the cache keeps them as a snapshot: for good at the landmark and every TN_SNAPSHOT_TOKENS, elsewhere until the
@@ -54,7 +56,7 @@ void tn_ledger_keep_states(tn_ledger *ledger);
 /* The length above `length` at which the ledger will keep a snapshot for good; UINT32_MAX without recurrent states.
  * Steps must not run past it. */
 uint32_t tn_ledger_next_snapshot(const tn_ledger *ledger, uint32_t length);
-/* Gives reserved pages back. */
+/* Gives reserved pages back, but for those of rows in flight. */
 void tn_ledger_rollback(tn_ledger *ledger);
 
 /* Drops the tokens from `length` on; of a model with recurrent states all, none, or those behind a snapshot. TN_E_LIMIT

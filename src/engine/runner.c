@@ -92,26 +92,37 @@ static tn_status execute_part(tn_runner *runner, const runner_part *part, const 
 }
 
 /* The logits: read in place where the host reaches them, else copied to the staging memory. */
-static tn_status fetch_logits(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, const float **logits,
-                              tn_error *error) {
+static tn_status fetch_logits(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, uint32_t set,
+                              const float **logits, tn_error *error) {
   const runner_part *last = shape->parts + shape->plan.partition_count - 1;
   uint32_t device = last->partition->device;
   const border_value *border = border_of(shape, shape->graph->logits);
-  void *host = tn_device_host_pointer(opened_of(runner, device), border->buffers[device]);
-  *logits = host ? host : (const void *)runner->staging;
+  unsigned char *host = tn_device_host_pointer(opened_of(runner, device), border->buffers[device]);
+  /* with several sets the staging memory begins with what is carried between devices */
+  unsigned char *staged = runner->staging + (runner->logits_sets > 1 ? (1 + set) * runner->staging_bytes : 0);
+  *logits = (const void *)(host ? host + set * border->bytes : staged);
   if (host || !batch->logits_count) return TN_OK;
-  return tn_device_copy_out(opened_of(runner, device), runner->devices[device].queue, runner->staging,
-                            border->buffers[device], 0, border->row_bytes * batch->logits_count, error);
+  return tn_device_copy_out(opened_of(runner, device), runner->devices[device].queue, staged, border->buffers[device],
+                            set * border->bytes, border->row_bytes * batch->logits_count, error);
 }
 
-tn_status tn_runner_run_shape(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, const float **logits,
-                              tn_error *error) {
+/* The last program is to write its logits into set `set`. */
+static void place_logits(const runner_shape *shape, uint32_t set) {
+  runner_part *last = shape->parts + shape->plan.partition_count - 1;
+  for (uint32_t i = 0; i < last->partition->program->output_count; i++)
+    if (last->partition->outputs[i] == shape->graph->logits)
+      last->outputs[i].offset = set * border_of(shape, shape->graph->logits)->bytes;
+}
+
+tn_status tn_runner_run_shape(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, uint32_t set,
+                              const float **logits, tn_error *error) {
   tn_status status = TN_OK;
+  place_logits(shape, set);
   for (size_t p = 0; p < shape->plan.partition_count && status == TN_OK; p++) {
     status = carry_inputs(runner, shape, shape->parts + p, batch, error);
     if (status == TN_OK) status = execute_part(runner, shape->parts + p, batch, error);
   }
-  return status == TN_OK ? fetch_logits(runner, shape, batch, logits, error) : status;
+  return status == TN_OK ? fetch_logits(runner, shape, batch, set, logits, error) : status;
 }
 
 tn_status tn_runner_finish_shape(tn_runner *runner, const runner_shape *shape, uint64_t deadline_ns, tn_error *error) {
@@ -122,27 +133,18 @@ tn_status tn_runner_finish_shape(tn_runner *runner, const runner_shape *shape, u
 tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *error) {
   if (runner->options.plan_only) return tn_fail(error, TN_E_INVALID, "runner: made to plan only");
   if (!runner->shapes) return tn_fail(error, TN_E_DEVICE_LOST, "the device is lost and could not be reopened");
-  if (runner->in_flight) return tn_fail(error, TN_E_BUSY, "runner: a step is in flight");
+  runner_lane *lane = &runner->lane;
+  if (lane->submitted - lane->waited == runner->logits_sets)
+    return tn_fail(error, TN_E_BUSY, "runner: %u step%s in flight", runner->logits_sets,
+                   runner->logits_sets == 1 ? " is" : "s are");
   tn_status status = check_batch(runner, batch, error);
-  if (status == TN_OK)
-    status = has_profile(runner) ? tn_runner_run_regions(runner, batch, error)
-                                 : tn_runner_run_shape(runner, runner->shapes, batch, &runner->logits, error);
-  runner->in_flight = status == TN_OK;
-  return status;
-}
-
-tn_status tn_runner_wait(tn_runner *runner, uint64_t deadline_ns, const float **logits, tn_error *error) {
-  if (!runner->in_flight) return tn_fail(error, TN_E_INVALID, "runner: no step is in flight");
-  tn_status status = has_profile(runner) ? TN_OK /* run to its end when it was submitted */
-                                         : tn_runner_finish_shape(runner, runner->shapes, deadline_ns, error);
-  if (status != TN_E_TIMEOUT) runner->in_flight = false;
-  if (status == TN_OK) *logits = runner->logits;
-  return status;
+  return status == TN_OK ? tn_runner_hand_over(runner, batch, error) : status;
 }
 
 tn_status tn_runner_copy_page(tn_runner *runner, uint32_t group, uint32_t from, uint32_t to, tn_error *error) {
   if (!runner->shapes) return tn_fail(error, TN_E_DEVICE_LOST, "the device is lost and could not be reopened");
   if (has_profile(runner)) return tn_fail(error, TN_E_UNSUPPORTED, "contiguous KV has no pages to copy");
+  tn_runner_settle(runner);
   const runner_shape *shape = runner->shapes;
   for (size_t p = 0; p < shape->plan.partition_count; p++) {
     const runner_part *part = shape->parts + p;

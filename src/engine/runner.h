@@ -1,5 +1,5 @@
-/* The runner: a model's programs prepared on devices, with their weights, KV memory and arena. It runs one batch at a
- * time and knows nothing of requests: sequences, pages and tokens are the engine's affair.
+/* The runner: a model's programs prepared on devices, with their weights, KV memory and arena. It runs one batch after
+ * the other and knows nothing of requests: sequences, pages and tokens are the engine's affair.
  *
  * Memory is all taken in tn_runner_create; nothing is allocated in a step.
  *
@@ -43,6 +43,7 @@ typedef struct tn_runner_options {
   void *observe_context;
   const char *packed;  /* see tn_engine_options; NULL: "off" */
   const char *weights; /* see tn_engine_options; NULL: as they are */
+  const char *overlap; /* see tn_engine_options; NULL: "off" */
 } tn_runner_options;
 
 /* A layer group shares page tables: the engine keeps one table a group for each sequence. */
@@ -64,6 +65,7 @@ typedef struct tn_runner_info {
   uint32_t threads;
   bool batch_invariant;
   char device[64];
+  bool overlaps; /* two steps may be in flight, and the caller has the time until they are done for itself */
 } tn_runner_info;
 
 /* Builds the graph of `model`, runs the passes, places it, packs the weights and allocates. The model must outlive the
@@ -77,15 +79,19 @@ const tn_runner_info *tn_runner_describe(const tn_runner *runner);
 const struct tn_graph *tn_runner_graph(const tn_runner *runner);
 const char *tn_runner_device_name(const tn_runner *runner, uint32_t device);
 
-/* Starts one step. `batch` is checked (TN_E_INVALID) and only needed during the call. Page table entries are page
- * numbers < pages. At most one step is in flight: a second submit before wait is TN_E_BUSY. */
+#define TN_MOST_IN_FLIGHT 2u
+
+/* Starts one step. `batch` is checked (TN_E_INVALID) and must stay as it is until the step has been waited for. Page
+ * table entries are page numbers < pages. Steps run in the order of their submits, so that a second one may stand on
+ * what the first one writes. Where the runner overlaps, TN_MOST_IN_FLIGHT can be in flight, else one; one more is
+ * TN_E_BUSY. */
 tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *error);
-/* Waits for it until deadline_ns (tn_clock_ns time, UINT64_MAX: none). *logits: [R, vocabulary], valid until the next
- * submit. On any failure nothing of the step counts (pages written hold rubbish only in slots the step was to fill).
- * TN_E_TIMEOUT: still running, wait again. */
+/* Waits for the oldest step in flight until deadline_ns (tn_clock_ns time, UINT64_MAX: none). *logits: [R, vocabulary],
+ * valid until the next submit, and beyond one that is in flight already. On any failure nothing of the step counts
+ * (pages written hold rubbish only in slots the step was to fill). TN_E_TIMEOUT: still running, wait again. */
 tn_status tn_runner_wait(tn_runner *runner, uint64_t deadline_ns, const float **logits, tn_error *error);
 
-/* Copies page `from` to page `to` in all layers of a group (copy on write). */
+/* Copies page `from` to page `to` in all layers of a group (copy on write), behind the steps in flight. */
 tn_status tn_runner_copy_page(tn_runner *runner, uint32_t group, uint32_t from, uint32_t to, tn_error *error);
 /* A page of a group over all its layers (groups[group].page_bytes) and a slot of the recurrent states (state_bytes), to
  * and from the host, as the device lays them out; with no step in flight. TN_E_UNSUPPORTED on contiguous KV. */

@@ -72,7 +72,7 @@ tn_status tn_runner_counters(tn_runner *runner, tn_runner_counter **counters, si
   *count = 0;
   if (has_profile(runner))
     return tn_fail(error, TN_E_UNSUPPORTED, "counters tell no op of a model on a device with a shape profile");
-  if (runner->in_flight) return tn_fail(error, TN_E_BUSY, "runner: a step is in flight");
+  if (runner->lane.submitted != runner->lane.waited) return tn_fail(error, TN_E_BUSY, "runner: a step is in flight");
   for (uint32_t device = 0; device < runner->device_count && status == TN_OK; device++) {
     tn_op_counter *list;
     uint32_t read;

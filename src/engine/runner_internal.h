@@ -22,6 +22,25 @@ typedef struct runner_device {
   tn_packed_store *store; /* and who stores them */
 } runner_device;
 
+/* A step in flight. */
+typedef struct runner_ticket {
+  const tn_batch *batch;
+  const float *logits; /* where the host reads them */
+  tn_status status;
+  tn_error error;
+} runner_ticket;
+
+/* A thread that executes steps in the order of their submits, where the runner overlaps (runner_lane.c). The counts are
+ * of steps; what they count is touched by the caller from `executed` on and by the thread before. */
+typedef struct runner_lane {
+  tn_thread *thread; /* NULL: steps run in tn_runner_submit, one at a time */
+  tn_mutex *lock;
+  tn_cond *changed;
+  uint64_t submitted, executed, waited; /* `submitted` and `executed` under the lock */
+  bool is_ending;
+  runner_ticket tickets[TN_MOST_IN_FLIGHT];
+} runner_lane;
+
 /* A value that crosses between programs, comes from the host or goes there: memory on every device that touches it. */
 typedef struct border_value {
   tn_ref value;
@@ -81,8 +100,8 @@ struct tn_runner {
   float *gathered;
   tn_row *piece_rows;
   uint32_t *piece_logits_rows;
-  const float *logits; /* where the host reads them */
-  bool in_flight;
+  uint32_t logits_sets; /* of memory for logits: one for each step that can be in flight */
+  runner_lane lane;
 };
 
 static inline tn_opened_device *opened_of(const tn_runner *runner, uint32_t device) {
@@ -114,9 +133,11 @@ tn_status tn_runner_place_weights(tn_runner *runner, tn_error *error);
 tn_status tn_runner_fill_weights(tn_runner *runner, tn_error *error);
 
 /* ---- runner.c ---- */
-/* Runs the programs of a shape in order; the logits are at *logits when the devices have been waited for. */
-tn_status tn_runner_run_shape(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, const float **logits,
-                              tn_error *error);
+/* Runs the programs of a shape in order; the logits, of set `set`, are at *logits when the devices have been waited
+ * for.
+ */
+tn_status tn_runner_run_shape(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, uint32_t set,
+                              const float **logits, tn_error *error);
 /* Waits for the device of the last program. */
 tn_status tn_runner_finish_shape(tn_runner *runner, const runner_shape *shape, uint64_t deadline_ns, tn_error *error);
 
@@ -124,6 +145,16 @@ tn_status tn_runner_finish_shape(tn_runner *runner, const runner_shape *shape, u
 /* Reads the profile of device 0; TN_E_UNSUPPORTED for one that makes no sense. */
 tn_status tn_runner_read_profile(tn_runner *runner, tn_error *error);
 /* Runs a checked batch sequence after sequence, in pieces of the listed row counts, to its end. */
-tn_status tn_runner_run_regions(tn_runner *runner, const tn_batch *batch, tn_error *error);
+tn_status tn_runner_run_regions(tn_runner *runner, const tn_batch *batch, const float **logits, tn_error *error);
+
+/* ---- runner_lane.c: steps in flight ---- */
+/* Reads the option, and says how many steps can be in flight; the devices are open. TN_E_INVALID. */
+tn_status tn_runner_choose_overlap(tn_runner *runner, tn_error *error);
+tn_status tn_runner_start_lane(tn_runner *runner, tn_error *error);
+void tn_runner_end_lane(tn_runner *runner);
+/* Runs a checked batch, or hands it to the lane. */
+tn_status tn_runner_hand_over(tn_runner *runner, const tn_batch *batch, tn_error *error);
+/* Waits until nothing is executed, so that the caller may use the queues. */
+void tn_runner_settle(tn_runner *runner);
 
 #endif

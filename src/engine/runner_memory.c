@@ -201,10 +201,11 @@ static tn_status border_on(tn_runner *runner, runner_shape *shape, tn_ref value,
     if (border->bytes > runner->staging_bytes) runner->staging_bytes = border->bytes;
   }
   if (!border->on_device[device]) {
-    tn_status status = take_memory(runner, device, border->bytes, &border->buffers[device], error);
+    uint64_t sets = value == shape->graph->logits ? runner->logits_sets : 1;
+    tn_status status = take_memory(runner, device, border->bytes * sets, &border->buffers[device], error);
     if (status != TN_OK) return status;
     border->on_device[device] = true;
-    runner->info.arena_bytes += border->bytes;
+    runner->info.arena_bytes += border->bytes * sets;
   }
   *binding = (tn_binding){border->buffers[device], 0, border->bytes};
   return TN_OK;
@@ -278,11 +279,10 @@ static bool needs_staging(const tn_runner *runner) {
 
 static tn_status take_host_memory(tn_runner *runner, tn_error *error) {
   if (!needs_staging(runner)) return TN_OK;
-  runner->staging = tn_calloc(runner->staging_bytes, 1);
+  runner->staging = tn_calloc(runner->staging_bytes, runner->logits_sets > 1 ? 1 + runner->logits_sets : 1);
   if (!runner->staging)
     return tn_fail(error, TN_E_MEMORY, "out of memory for %llu bytes of logits",
                    (unsigned long long)runner->staging_bytes);
-  runner->logits = (const float *)(const void *)runner->staging;
   if (!has_profile(runner)) return TN_OK;
   const tn_graph *graph = runner->shapes[0].graph;
   runner->gathered = tn_calloc(TN_MAX_LOGITS_ROWS, (size_t)tn_graph_cols(graph, graph->logits) * sizeof(float));

@@ -253,7 +253,7 @@ static tn_status run_piece(tn_runner *runner, const tn_batch *batch, const piece
   const float *logits;
   bind_region(runner, shape, length, of->region);
   tn_status status = feed_inputs(runner, shape, &own, of->rows, error);
-  if (status == TN_OK) status = tn_runner_run_shape(runner, shape, &own, &logits, error);
+  if (status == TN_OK) status = tn_runner_run_shape(runner, shape, &own, 0, &logits, error);
   if (status == TN_OK) status = append_columns(runner, shape, of->region, of->past, of->rows, error);
   for (uint32_t device = 0; device < runner->device_count && status == TN_OK; device++)
     status = tn_device_synchronize(opened_of(runner, device), runner->devices[device].queue, UINT64_MAX, error);
@@ -296,11 +296,11 @@ static tn_status run_sequence(tn_runner *runner, const tn_batch *batch, const tn
   return TN_OK;
 }
 
-tn_status tn_runner_run_regions(tn_runner *runner, const tn_batch *batch, tn_error *error) {
+tn_status tn_runner_run_regions(tn_runner *runner, const tn_batch *batch, const float **logits, tn_error *error) {
   uint32_t gathered = 0;
   tn_status status = TN_OK;
   for (uint32_t s = 0; s < batch->sequence_count && status == TN_OK; s++)
     status = run_sequence(runner, batch, batch->sequences + s, &gathered, error);
-  runner->logits = runner->gathered;
+  *logits = runner->gathered;
   return status;
 }

@@ -113,6 +113,7 @@ static tn_status compile(tn_runner *runner, runner_shape *shape, tn_error *error
 
 /* Gives back all that was made on the devices, and the plans; the devices stay open. */
 static void release_all(tn_runner *runner) {
+  tn_runner_settle(runner);
   tn_runner_release_memory(runner);
   for (uint32_t s = 0; s < runner->shape_count; s++) {
     tn_plan_destroy(&runner->shapes[s].plan);
@@ -121,7 +122,7 @@ static void release_all(tn_runner *runner) {
   free(runner->shapes);
   runner->shapes = NULL;
   runner->shape_count = 0;
-  runner->in_flight = false;
+  runner->lane.waited = runner->lane.submitted;
   runner->info = (tn_runner_info){0};
 }
 
@@ -142,6 +143,7 @@ static void describe(tn_runner *runner) {
     info->batch_invariant = info->batch_invariant && opened_of(runner, device)->properties.batch_invariant;
   }
   info->threads = (uint32_t)opened_of(runner, 0)->properties.threads;
+  info->overlaps = runner->logits_sets > 1;
   snprintf(info->device, sizeof info->device, "%s", opened_of(runner, 0)->label);
 }
 
@@ -160,7 +162,8 @@ static bool copy_options(tn_runner *runner, const tn_runner_options *options) {
   tn_arena_init(&runner->texts, 0);
   runner->options = *options;
   const char **texts[] = {&runner->options.device, &runner->options.kv,     &runner->options.activations,
-                          &runner->options.passes, &runner->options.packed, &runner->options.weights};
+                          &runner->options.passes, &runner->options.packed, &runner->options.weights,
+                          &runner->options.overlap};
   for (size_t i = 0; i < TN_COUNT(texts); i++) {
     if (!*texts[i]) continue;
     *texts[i] = tn_arena_copy(&runner->texts, *texts[i], strlen(*texts[i]));
@@ -182,7 +185,9 @@ tn_status tn_runner_create(const struct tn_model *model, const tn_runner_options
   if (status == TN_OK) status = tn_runner_read_profile(runner, error);
   if (status == TN_OK) status = make_graphs(runner, error);
   if (status == TN_OK) status = complement_device(runner, error);
+  if (status == TN_OK) status = tn_runner_choose_overlap(runner, error);
   if (status == TN_OK) status = setup(runner, error);
+  if (status == TN_OK) status = tn_runner_start_lane(runner, error);
   if (status == TN_OK)
     *out = runner;
   else
@@ -192,6 +197,7 @@ tn_status tn_runner_create(const struct tn_model *model, const tn_runner_options
 
 void tn_runner_destroy(tn_runner *runner) {
   if (!runner) return;
+  tn_runner_end_lane(runner);
   release_all(runner);
   for (uint32_t device = 0; device < runner->device_count; device++) tn_device_close(opened_of(runner, device));
   tn_arena_finish(&runner->texts);

@@ -29,6 +29,7 @@ static tn_status move_pieces(tn_runner *runner, bool recurs, uint32_t group, uin
                              direction way, tn_error *error) {
   if (!runner->shapes) return tn_fail(error, TN_E_DEVICE_LOST, "the device is lost and could not be reopened");
   if (has_profile(runner)) return tn_fail(error, TN_E_UNSUPPORTED, "contiguous KV has no pages to read or write");
+  tn_runner_settle(runner);
   const runner_shape *shape = runner->shapes;
   tn_status status = TN_OK;
   for (tn_ref v = 0; v < shape->graph->value_count && status == TN_OK; v++) {

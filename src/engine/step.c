@@ -61,8 +61,10 @@ tn_status tn_step_add(tn_step *step, tn_ledger *ledger, const int32_t *tokens, u
       batch->sequence_count == step->kv->info.max_sequences)
     return tn_fail(error, TN_E_LIMIT, "%u rows of which %u give logits don't fit into the step", count,
                    count - first_logits);
+  assert(!ledger->in_flight || !step->kv->states);
   tn_status status = tn_ledger_reserve(ledger, count, error);
   if (status != TN_OK) return status;
+  uint32_t before = ledger->length + ledger->in_flight;
   uint32_t number = batch->sequence_count++;
   step->entries[number] = (tn_step_entry){.ledger = ledger,
                                           .tokens = tokens,
@@ -72,12 +74,12 @@ tn_status tn_step_add(tn_step *step, tn_ledger *ledger, const int32_t *tokens, u
   tn_sequence *sequence = &step->sequences[number];
   *sequence = (tn_sequence){.first_row = batch->row_count,
                             .row_count = count,
-                            .kv_length = ledger->length,
+                            .kv_length = before,
                             .state_read = ledger->state_read,
                             .state_write = ledger->state_write};
   append_tables(step, ledger, sequence);
   for (uint32_t i = 0; i < count; i++) {
-    int32_t position = (int32_t)(ledger->length + i);
+    int32_t position = (int32_t)(before + i);
     step->rows[batch->row_count] = (tn_row){.token = tokens[i],
                                             .position = {position, position, position, position},
                                             .sequence = number,
@@ -85,18 +87,39 @@ tn_status tn_step_add(tn_step *step, tn_ledger *ledger, const int32_t *tokens, u
     if (i >= first_logits) step->logits_rows[batch->logits_count++] = batch->row_count;
     batch->row_count++;
   }
-  if (ledger->length + count > batch->context) batch->context = ledger->length + count;
+  if (before + count > batch->context) batch->context = before + count;
   if (entry) *entry = number;
   return TN_OK;
 }
 
-tn_status tn_step_run(tn_step *step, tn_error *error) {
+void tn_step_rollback_all(tn_step *step) {
+  for (uint32_t i = 0; i < step->batch.sequence_count; i++) tn_step_rollback(step, i);
+}
+
+tn_status tn_step_submit(tn_step *step, tn_error *error) {
   if (step->batch.row_count == 0) return TN_OK;
   tn_status status = tn_runner_submit(step->kv->runner, &step->batch, error);
-  if (status == TN_OK) status = tn_runner_wait(step->kv->runner, UINT64_MAX, &step->logits, error);
-  if (status == TN_OK) return TN_OK;
-  for (uint32_t i = 0; i < step->batch.sequence_count; i++) tn_step_rollback(step, i);
+  if (status != TN_OK) {
+    tn_step_rollback_all(step);
+    return status;
+  }
+  for (uint32_t i = 0; i < step->batch.sequence_count; i++) {
+    step->entries[i].in_flight = step->entries[i].count;
+    step->entries[i].ledger->in_flight += step->entries[i].count;
+  }
+  return TN_OK;
+}
+
+tn_status tn_step_wait(tn_step *step, tn_error *error) {
+  if (step->batch.row_count == 0) return TN_OK;
+  tn_status status = tn_runner_wait(step->kv->runner, UINT64_MAX, &step->logits, error);
+  if (status != TN_OK) tn_step_rollback_all(step);
   return status;
+}
+
+tn_status tn_step_run(tn_step *step, tn_error *error) {
+  tn_status status = tn_step_submit(step, error);
+  return status == TN_OK ? tn_step_wait(step, error) : status;
 }
 
 const float *tn_step_logits(const tn_step *step, uint32_t entry, uint32_t row) {
@@ -104,6 +127,12 @@ const float *tn_step_logits(const tn_step *step, uint32_t entry, uint32_t row) {
   assert(step->logits && row >= of->first_logits && row < of->count);
   size_t index = of->logits_before + (row - of->first_logits);
   return step->logits + index * step->kv->info.vocabulary;
+}
+
+/* Its rows are in flight no more. */
+static void land(tn_step_entry *entry) {
+  entry->ledger->in_flight -= entry->in_flight;
+  entry->in_flight = 0;
 }
 
 void tn_step_commit(tn_step *step, uint32_t entry) {
@@ -117,6 +146,7 @@ void tn_step_commit_part(tn_step *step, uint32_t entry, uint32_t count) {
     tn_step_rollback(step, entry);
     return;
   }
+  land(of);
   tn_ledger_commit(of->ledger, of->tokens, count);
   tn_ledger_keep_states(of->ledger);
   of->ledger = NULL;
@@ -124,7 +154,10 @@ void tn_step_commit_part(tn_step *step, uint32_t entry, uint32_t count) {
 
 void tn_step_rollback(tn_step *step, uint32_t entry) {
   tn_step_entry *of = &step->entries[entry];
-  if (of->ledger) tn_ledger_rollback(of->ledger);
+  if (of->ledger) {
+    land(of);
+    tn_ledger_rollback(of->ledger);
+  }
   of->ledger = NULL;
 }
 

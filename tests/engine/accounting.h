@@ -34,7 +34,7 @@ static void check_accounting(const tn_kv *kv, const tn_ledger *ledgers, uint32_t
   for (uint32_t g = 0; g < tn_pages_groups(kv->pages); g++) {
     memset(held, 0, total * sizeof *held);
     for (uint32_t l = 0; l < ledger_count; l++) {
-      assert_true(ledgers[l].page_count == tn_pages_of(ledgers[l].length));
+      assert_true(ledgers[l].page_count == tn_pages_of(ledgers[l].length + ledgers[l].in_flight));
       for (uint32_t i = 0; i < ledgers[l].page_count; i++) {
         uint32_t page = ledgers[l].tables[g][i];
         assert_true((page == TN_NO_PAGE) == (i < ledgers[l].freed[g]));

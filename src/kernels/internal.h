@@ -40,6 +40,13 @@
 #define tn_moe_linear TN_FOR_ISA(tn_moe_linear)
 #define tn_head_linear TN_FOR_ISA(tn_head_linear)
 #define tn_groups_workspace TN_FOR_ISA(tn_groups_workspace)
+#define tn_moe_route TN_FOR_ISA(tn_moe_route)
+#define tn_moe_route_workspace TN_FOR_ISA(tn_moe_route_workspace)
+#define tn_moe_combine TN_FOR_ISA(tn_moe_combine)
+#define tn_short_conv TN_FOR_ISA(tn_short_conv)
+#define tn_short_conv_workspace TN_FOR_ISA(tn_short_conv_workspace)
+#define tn_delta_rule TN_FOR_ISA(tn_delta_rule)
+#define tn_delta_rule_workspace TN_FOR_ISA(tn_delta_rule_workspace)
 #define tn_spin_int8 TN_FOR_ISA(tn_spin_int8)
 #define tn_spin_f32 TN_FOR_ISA(tn_spin_f32)
 #define tn_spin_bf16 TN_FOR_ISA(tn_spin_bf16)
@@ -152,10 +159,17 @@ tn_status tn_kv_write(const tn_kernel_call *call);
 tn_status tn_attention(const tn_kernel_call *call);
 tn_status tn_moe_linear(const tn_kernel_call *call);
 tn_status tn_head_linear(const tn_kernel_call *call);
+tn_status tn_moe_route(const tn_kernel_call *call);
+tn_status tn_moe_combine(const tn_kernel_call *call);
+tn_status tn_short_conv(const tn_kernel_call *call);
+tn_status tn_delta_rule(const tn_kernel_call *call);
 uint64_t tn_linear_workspace(const tn_op_query *query);
 uint64_t tn_norm_workspace(const tn_op_query *query);
 uint64_t tn_kv_write_workspace(const tn_op_query *query);
 uint64_t tn_groups_workspace(const tn_op_query *query);
+uint64_t tn_moe_route_workspace(const tn_op_query *query);
+uint64_t tn_short_conv_workspace(const tn_op_query *query);
+uint64_t tn_delta_rule_workspace(const tn_op_query *query);
 uint64_t tn_attention_workspace(const tn_op_query *query, uint32_t context, uint32_t workers);
 
 /* ---- peaks ---- */

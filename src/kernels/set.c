@@ -5,10 +5,6 @@
 #define TN_TEXT_EXPANDED(x) TN_TEXT(x)
 
 /* Ops without a fast kernel run the reference one (kernels/reference/). */
-tn_status tn_reference_moe_route(const tn_kernel_call *call);
-tn_status tn_reference_moe_combine(const tn_kernel_call *call);
-tn_status tn_reference_short_conv(const tn_kernel_call *call);
-tn_status tn_reference_delta_rule(const tn_kernel_call *call);
 tn_status tn_reference_kv_columns(const tn_kernel_call *call);
 tn_status tn_reference_attention_masked(const tn_kernel_call *call);
 
@@ -17,6 +13,9 @@ static uint64_t workspace(const tn_op_query *query, uint32_t context, uint32_t w
     case TN_OP_LINEAR: return tn_linear_workspace(query);
     case TN_OP_MOE_LINEAR:
     case TN_OP_HEAD_LINEAR: return tn_groups_workspace(query);
+    case TN_OP_MOE_ROUTE: return tn_moe_route_workspace(query);
+    case TN_OP_SHORT_CONV: return tn_short_conv_workspace(query);
+    case TN_OP_DELTA_RULE: return tn_delta_rule_workspace(query);
     case TN_OP_NORM: return tn_norm_workspace(query);
     case TN_OP_KV_WRITE: return tn_kv_write_workspace(query);
     case TN_OP_ATTENTION: return tn_attention_workspace(query, context, workers);
@@ -42,11 +41,11 @@ const tn_kernel_set *TN_FOR_ISA(tn_kernel_set)(void) {
                                             [TN_OP_ROPE] = tn_rope,
                                             [TN_OP_KV_WRITE] = tn_kv_write,
                                             [TN_OP_ATTENTION] = tn_attention,
-                                            [TN_OP_MOE_ROUTE] = tn_reference_moe_route,
+                                            [TN_OP_MOE_ROUTE] = tn_moe_route,
                                             [TN_OP_MOE_LINEAR] = tn_moe_linear,
-                                            [TN_OP_MOE_COMBINE] = tn_reference_moe_combine,
-                                            [TN_OP_SHORT_CONV] = tn_reference_short_conv,
-                                            [TN_OP_DELTA_RULE] = tn_reference_delta_rule,
+                                            [TN_OP_MOE_COMBINE] = tn_moe_combine,
+                                            [TN_OP_SHORT_CONV] = tn_short_conv,
+                                            [TN_OP_DELTA_RULE] = tn_delta_rule,
                                             [TN_OP_HEAD_LINEAR] = tn_head_linear,
                                             [TN_OP_KV_COLUMNS] = tn_reference_kv_columns,
                                             [TN_OP_ATTENTION_MASKED] = tn_reference_attention_masked,

@@ -58,6 +58,15 @@ static tn_case *make_case(uint32_t x_dtype, uint32_t format, uint32_t columns, u
   return c;
 }
 
+/* " 87 %", or " -" where the device declares no peak. */
+static const char *percent_of(double value, double peak, char text[16]) {
+  if (peak > 0)
+    snprintf(text, 16, "%3.0f %%", 100 * value / peak);
+  else
+    snprintf(text, 16, "  -");
+  return text;
+}
+
 /* One shape: prints its line, or adds it to the results. */
 static tn_status measure(kernel_bench *bench, size_t shape, tn_error *error) {
   uint32_t x_dtype = shapes[shape].x_dtype, format = shapes[shape].format, columns = shapes[shape].columns;
@@ -65,7 +74,7 @@ static tn_status measure(kernel_bench *bench, size_t shape, tn_error *error) {
   uint64_t row_bytes = tn_row_bytes(format, columns);
   uint32_t streamed = (uint32_t)(STREAM_BYTES / MATRICES / row_bytes) / 64 * 64;
   json_t *rows = json_array();
-  char line[200];
+  char line[200], percent[16];
   double one = 0;
   tn_status status = TN_OK;
   int used = snprintf(line, sizeof line, "%-4s x %-5s K=%-5u %3u", tn_dtype_name((tn_dtype)x_dtype),
@@ -87,11 +96,11 @@ static tn_status measure(kernel_bench *bench, size_t shape, tn_error *error) {
     char *at = line + used;
     size_t room = sizeof line - (size_t)used;
     if (i == 0)
-      used += snprintf(at, room, "  %5.1f GB/s %3.0f %%", bytes_per_s * 1e-9, 100 * bytes_per_s / peak_bytes);
+      used += snprintf(at, room, "  %5.1f GB/s %s", bytes_per_s * 1e-9, percent_of(bytes_per_s, peak_bytes, percent));
     else if (few)
       used += snprintf(at, room, " %5.2f", seconds / one);
     else
-      used += snprintf(at, room, "  %4.0f GOPS %3.0f %%", ops_per_s * 1e-9, 100 * ops_per_s / peak);
+      used += snprintf(at, room, "  %4.0f GOPS %s", ops_per_s * 1e-9, percent_of(ops_per_s, peak, percent));
   }
   if (status == TN_OK && !bench->json) {
     printf("%s\n", line);

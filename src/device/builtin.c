@@ -6,11 +6,12 @@
 #include "base/memory.h"
 #include "device/cpu/driver.h"
 #include "device/faulty/driver.h"
+#include "device/opencl/driver.h"
 #include "device/reference/driver.h"
 #include "device/registry.h"
 
 const tn_driver *tn_builtin_driver(size_t index) {
-  static const tn_driver *(*const drivers[])(void) = {tn_cpu_driver, tn_reference_driver};
+  static const tn_driver *(*const drivers[])(void) = {tn_cpu_driver, tn_reference_driver, tn_opencl_driver};
   return index < TN_COUNT(drivers) ? drivers[index]() : NULL;
 }
 

@@ -1,0 +1,1 @@
+tenon_device(opencl DEVICE opencl MODELS all TIMEOUT_MS 60000 OPTIONAL)

@@ -6,12 +6,14 @@
 #include "base/memory.h"
 #include "device/cpu/driver.h"
 #include "device/faulty/driver.h"
+#include "device/hexagon/driver.h"
 #include "device/opencl/driver.h"
 #include "device/reference/driver.h"
 #include "device/registry.h"
 
 const tn_driver *tn_builtin_driver(size_t index) {
-  static const tn_driver *(*const drivers[])(void) = {tn_cpu_driver, tn_reference_driver, tn_opencl_driver};
+  static const tn_driver *(*const drivers[])(void) = {tn_cpu_driver, tn_reference_driver, tn_opencl_driver,
+                                                      tn_hexagon_driver};
   return index < TN_COUNT(drivers) ? drivers[index]() : NULL;
 }
 

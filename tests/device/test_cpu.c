@@ -146,7 +146,7 @@ static void sources_that_make_no_sense_are_refused(void **state) {
   memset(stored, 0x11, sizeof stored);
   for (size_t i = 0; i < TN_COUNT(bad); i++) {
     assert_int_not_equal(cpu->weight_pack(queue, &desc, &layout, &bad[i], 1, buffer, 0), TN_OK);
-    assert_non_null(strstr(cpu->last_error(device), "source 0"));
+    assert_non_null(strstr(cpu->last_error(device), "a source"));
     assert_memory_equal(copy, cpu->host_pointer(device, buffer), layout.bytes);
   }
   assert_int_not_equal(cpu->weight_pack(queue, &desc, &layout, &good, 1, buffer, 64), TN_OK);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "device/cpu/pack.h"
+#include "kernels/pack/pack.h"
 #include "device/cpu/pool.h"
 #include "kernels/kernels.h"
 #include "support/kernel_call.h"
@@ -102,15 +102,15 @@ typedef struct two_weights {
 
 static inline tn_tensor pack_fast(const tn_weight_desc *desc, const tn_weight_source *sources, uint32_t count,
                                   const tn_parallel *parallel) {
-  char message[200] = "";
+  const char *why;
   tn_weight_layout layout;
   tn_tensor tensor = {.dtype = desc->dtype, .rank = desc->rank, .kind = TN_VALUE_WEIGHT};
   for (uint32_t i = 0; i < desc->rank; i++) tensor.dims[i] = (uint32_t)desc->dims[i];
-  if (tn_cpu_weight_layout(desc, &layout, message, sizeof message) != TN_OK) abort();
+  if (tn_packed_layout(desc, &layout, &why) != TN_OK) abort();
   tensor.data = guarded(layout.bytes);
   tensor.layout = layout.id;
-  if (tn_cpu_weight_pack(desc, &layout, sources, count, tensor.data, parallel, message, sizeof message) != TN_OK) {
-    fprintf(stderr, "%s\n", message);
+  if (tn_packed_pack(desc, &layout, sources, count, tensor.data, parallel, &why) != TN_OK) {
+    fprintf(stderr, "%s\n", why);
     abort();
   }
   return tensor;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "device/cpu/internal.h"
-#include "device/cpu/pack.h"
+#include "kernels/pack/pack.h"
 
 /* What last_error(NULL) tells: failures before there is a device, of each thread. */
 static _Thread_local char open_error[256];
@@ -134,7 +134,11 @@ static tn_status cpu_synchronize(tn_queue *queue, uint64_t deadline_ns) {
 }
 
 static tn_status cpu_weight_layout(tn_device *device, const tn_weight_desc *desc, tn_weight_layout *layout) {
-  return tn_cpu_weight_layout(desc, layout, device->error, sizeof device->error);
+  const char *why;
+  tn_status status = tn_packed_layout(desc, layout, &why);
+  if (status == TN_OK) return TN_OK;
+  return tn_cpu_fail(device, status, "weight of dtype %u, rank %u, uses %#x: %s", desc->dtype, desc->rank, desc->uses,
+                     why);
 }
 
 static tn_status cpu_weight_pack(tn_queue *queue, const tn_weight_desc *desc, const tn_weight_layout *layout,
@@ -145,8 +149,10 @@ static tn_status cpu_weight_pack(tn_queue *queue, const tn_weight_desc *desc, co
   if (offset % TN_CPU_ALIGNMENT)
     return tn_cpu_fail(device, TN_E_INVALID, "packed weights begin at multiples of %u", TN_CPU_ALIGNMENT);
   tn_mutex_lock(device->mutex);
-  tn_status status = tn_cpu_weight_pack(desc, layout, sources, source_count, to->data + offset,
-                                        tn_pool_parallel(device->pool), device->error, sizeof device->error);
+  const char *why;
+  tn_status status =
+      tn_packed_pack(desc, layout, sources, source_count, to->data + offset, tn_pool_parallel(device->pool), &why);
+  if (status != TN_OK) tn_cpu_fail(device, status, "%s", why);
   tn_mutex_unlock(device->mutex);
   return status;
 }

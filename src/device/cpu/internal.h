@@ -34,6 +34,7 @@ struct tn_executable {
   tn_device *device;
   tn_program *program;
   tn_tensor *weights;
+  uint32_t *layouts; /* of the weights */
   uint64_t *page_bytes;
   void **inputs, **outputs, **states; /* addresses of the execution that runs now */
   uint8_t *workspace;

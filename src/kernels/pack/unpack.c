@@ -1,8 +1,7 @@
 /* Taking blocks apart (see unpack.h); tensor/blocks.h draws the formats. All of it is exact: products of a half and a
  * small integer fit a float. */
-#include "device/cpu/unpack.h"
+#include "kernels/pack/unpack.h"
 
-#include <string.h>
 #include "tensor/blocks.h"
 #include "tensor/half.h"
 

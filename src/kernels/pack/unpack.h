@@ -1,6 +1,6 @@
 /* Blocks of 32 columns of every integer format, taken apart into what the compute layouts store. */
-#ifndef TENON_DEVICE_CPU_UNPACK_H
-#define TENON_DEVICE_CPU_UNPACK_H
+#ifndef TENON_KERNELS_PACK_UNPACK_H
+#define TENON_KERNELS_PACK_UNPACK_H
 
 #include <stdint.h>
 

@@ -1,15 +1,13 @@
 /* Packing: see pack.h. Every panel of 16 rows is made on its own, straight from the stored rows of the sources. */
-#include "device/cpu/pack.h"
+#include "kernels/pack/pack.h"
 
-#include <stdio.h>
-#include <string.h>
-#include "device/cpu/unpack.h"
+#include "kernels/pack/unpack.h"
 #include "tensor/decode.h"
 #include "tensor/half.h"
 
 #define ALIGNMENT 64u
 
-uint32_t tn_cpu_layout_kind(uint32_t dtype) {
+uint32_t tn_packed_kind(uint32_t dtype) {
   switch (dtype) {
     case TN_F32:
     case TN_F64:
@@ -45,21 +43,19 @@ static uint64_t matrix_count(const tn_weight_desc *desc) {
 
 #define MATRIX_USES (TN_USE_EMBED | TN_USE_LINEAR | TN_USE_LINEAR_Q8A | TN_USE_GATED)
 
-tn_status tn_cpu_weight_layout(const tn_weight_desc *desc, tn_weight_layout *layout, char *message, size_t capacity) {
-  uint32_t kind = tn_cpu_layout_kind(desc->dtype);
+tn_status tn_packed_layout(const tn_weight_desc *desc, tn_weight_layout *layout, const char **why) {
+  *why = "there is no layout for a weight of this dtype, rank and uses";
+  uint32_t kind = tn_packed_kind(desc->dtype);
   if (desc->uses == TN_USE_VECTOR) return tn_plain_layout(desc, layout);
   uint32_t uses = desc->rank == 3 ? TN_USE_LINEAR | TN_USE_GATED : MATRIX_USES;
   if (!desc->uses || desc->uses & ~uses || (desc->rank != 2 && desc->rank != 3) || kind == TN_LAYOUT_NONE) {
-    snprintf(message, capacity, "no layout for a weight of %s, rank %u, uses %#x", tn_dtype_name((tn_dtype)desc->dtype),
-             desc->rank, desc->uses);
     return TN_E_UNSUPPORTED;
   }
   uint64_t rows = desc->dims[desc->rank - 2], columns = desc->dims[desc->rank - 1];
   bool gated = (desc->uses & TN_USE_GATED) != 0;
   if (!rows || !columns || rows > UINT32_MAX - 64 || columns > UINT32_MAX - 64 || (gated && rows % 2) ||
       columns % tn_dtype_block_elements((tn_dtype)desc->dtype)) {
-    snprintf(message, capacity, "a weight of %s can't be [%llu,%llu]", tn_dtype_name((tn_dtype)desc->dtype),
-             (unsigned long long)rows, (unsigned long long)columns);
+    *why = "a weight of this dtype can't have these rows and columns";
     return TN_E_INVALID;
   }
   uint32_t id = kind | (gated ? TN_LAYOUT_GATED : 0);
@@ -89,20 +85,22 @@ static bool rows_are_inside(const tn_weight_source *s) {
 static const char *source_fault(const tn_weight_desc *desc, const tn_weight_source *s, tn_status *status) {
   uint64_t view_columns = s->transposed ? s->rows : s->cols;
   *status = TN_E_INVALID;
-  if (!s->data || s->dtype >= TN_DTYPE_COUNT) return "has no data or no dtype";
+  if (!s->data || s->dtype >= TN_DTYPE_COUNT) return "a source has no data or no dtype";
   size_t block = tn_dtype_block_elements((tn_dtype)s->dtype), row_bytes;
-  if (!tn_dtype_row_bytes((tn_dtype)s->dtype, s->cols, &row_bytes)) return "has rows that are not whole blocks";
+  if (!tn_dtype_row_bytes((tn_dtype)s->dtype, s->cols, &row_bytes))
+    return "a source has rows that are not whole blocks";
   uint64_t rows = matrix_count(desc) * desc->dims[desc->rank - 2];
-  if (s->into_row > rows || s->row_count > rows - s->into_row) return "has more rows than the weight";
-  if (s->col_count != desc->dims[desc->rank - 1]) return "has other columns than the weight";
-  if (s->col_begin > view_columns || s->col_count > view_columns - s->col_begin) return "takes columns it doesn't have";
-  if (!rows_are_inside(s)) return "takes rows it doesn't have";
+  if (s->into_row > rows || s->row_count > rows - s->into_row) return "a source has more rows than the weight";
+  if (s->col_count != desc->dims[desc->rank - 1]) return "a source has other columns than the weight";
+  if (s->col_begin > view_columns || s->col_count > view_columns - s->col_begin)
+    return "a source takes columns it doesn't have";
+  if (!rows_are_inside(s)) return "a source takes rows it doesn't have";
   *status = TN_E_UNSUPPORTED;
-  if (s->add != 0.0f) return "adds to the values of a matrix";
-  if (tn_layout_shape_of(tn_cpu_layout_kind(desc->dtype)).step_bytes == 4 && !(s->transposed && block > 1))
-    return s->col_begin % block || s->col_count % block ? "cuts blocks apart" : NULL;
-  if (s->dtype != desc->dtype) return "has another dtype than the weight";
-  if (block > 1 && (s->transposed || s->col_begin % block)) return "cuts blocks apart";
+  if (s->add != 0.0f) return "a source adds to the values of a matrix";
+  if (tn_layout_shape_of(tn_packed_kind(desc->dtype)).step_bytes == 4 && !(s->transposed && block > 1))
+    return s->col_begin % block || s->col_count % block ? "a source cuts blocks apart" : NULL;
+  if (s->dtype != desc->dtype) return "a source has another dtype than the weight";
+  if (block > 1 && (s->transposed || s->col_begin % block)) return "a source cuts blocks apart";
   return NULL;
 }
 
@@ -160,7 +158,7 @@ static void pack_floats(const pack_job *job, const stored_row rows[TN_PANEL_ROWS
       if (rows[l].data)
         decode_values(&rows[l], begin, count, values[l]);
       else
-        memset(values[l], 0, count * sizeof(float));
+        __builtin_memset(values[l], 0, count * sizeof(float));
     }
     for (uint32_t k = 0; k < count; k++) {
       for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
@@ -184,7 +182,7 @@ static void pack_halves(const pack_job *job, const stored_row rows[TN_PANEL_ROWS
     for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
       uint64_t step = rows[l].step ? rows[l].step : 2;
       for (uint32_t k = begin; rows[l].data && k < end; k++)
-        memcpy(to + tn_layout_float_at(job->matrix.kind, l, k), rows[l].data + k * step, 2);
+        __builtin_memcpy(to + tn_layout_float_at(job->matrix.kind, l, k), rows[l].data + k * step, 2);
     }
   }
 }
@@ -192,7 +190,7 @@ static void pack_halves(const pack_job *job, const stored_row rows[TN_PANEL_ROWS
 /* The quants of one block of one lane, four bytes a vector. */
 static void put_quants(const pack_job *job, const uint8_t q[TN_BLOCK], uint32_t lane, uint8_t *quants) {
   if (job->shape.bits == 8) {
-    for (uint32_t v = 0; v < 8; v++) memcpy(quants + v * 64 + lane * 4, q + v * 4, 4);
+    for (uint32_t v = 0; v < 8; v++) __builtin_memcpy(quants + v * 64 + lane * 4, q + v * 4, 4);
     return;
   }
   for (uint32_t k = 0; k < TN_BLOCK / 2; k++) {
@@ -209,16 +207,16 @@ static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t b,
   uint8_t *scales = panel + tn_layout_scales_at(job->shape, b), *halves = scales;
   put_quants(job, block->q, lane, panel + tn_layout_quants_at(job->shape, b));
   if (job->shape.scale_floats) {
-    memcpy(scales + lane * 4, &block->d, 4);
-    if (job->shape.halves) memcpy(scales + 64 + lane * 4, &block->second, 4);
+    __builtin_memcpy(scales + lane * 4, &block->d, 4);
+    if (job->shape.halves) __builtin_memcpy(scales + 64 + lane * 4, &block->second, 4);
     return;
   }
   if (job->shape.factors) {
     halves = panel + tn_layout_group_at(job->shape, b);
     for (uint32_t i = 0; i < 2; i++) scales[16 * i + lane] = (uint8_t)block->factors[i];
   }
-  memcpy(halves + lane * 2, &block->d16, 2);
-  if (job->shape.minimum) memcpy(halves + 32 + lane * 2, &block->m16, 2);
+  __builtin_memcpy(halves + lane * 2, &block->d16, 2);
+  if (job->shape.minimum) __builtin_memcpy(halves + 32 + lane * 2, &block->m16, 2);
 }
 
 /* One row of Q4_0 or Q4_1, whose nibbles already lie as the layout wants them. */
@@ -227,9 +225,9 @@ static void pack_q4_row(const pack_job *job, const uint8_t *from, uint32_t lane,
   for (uint32_t b = 0; b < job->matrix.columns / TN_BLOCK; b++, from += head + 16) {
     uint8_t *quants = panel + tn_layout_quants_at(job->shape, b) + lane * 4;
     uint8_t *scales = panel + tn_layout_scales_at(job->shape, b) + lane * 2;
-    memcpy(scales, from, 2);
-    if (head == 4) memcpy(scales + 32, from + 2, 2);
-    for (uint32_t v = 0; v < 4; v++) memcpy(quants + v * 64, from + head + v * 4, 4);
+    __builtin_memcpy(scales, from, 2);
+    if (head == 4) __builtin_memcpy(scales + 32, from + 2, 2);
+    for (uint32_t v = 0; v < 4; v++) __builtin_memcpy(quants + v * 64, from + head + v * 4, 4);
   }
 }
 
@@ -237,12 +235,12 @@ static void pack_q4_row(const pack_job *job, const uint8_t *from, uint32_t lane,
 static void pack_q8_row(const pack_job *job, const uint8_t *from, uint32_t lane, uint8_t *panel) {
   for (uint32_t b = 0; b < job->matrix.columns / TN_BLOCK; b++, from += 34) {
     uint8_t *quants = panel + tn_layout_quants_at(job->shape, b) + lane * 4;
-    memcpy(panel + tn_layout_scales_at(job->shape, b) + lane * 2, from, 2);
+    __builtin_memcpy(panel + tn_layout_scales_at(job->shape, b) + lane * 2, from, 2);
     for (uint32_t v = 0; v < 8; v++) {
       uint32_t four;
-      memcpy(&four, from + 2 + v * 4, 4);
+      __builtin_memcpy(&four, from + 2 + v * 4, 4);
       four ^= 0x80808080u; /* q + 128 */
-      memcpy(quants + v * 64, &four, 4);
+      __builtin_memcpy(quants + v * 64, &four, 4);
     }
   }
 }
@@ -280,7 +278,7 @@ static void pack_panel(void *argument, uint32_t index, uint32_t worker) {
   stored_row rows[TN_PANEL_ROWS] = {0};
   for (uint32_t l = 0; l < TN_PANEL_ROWS && first + l < half; l++)
     rows[l] = find_row(job, matrix_row + first + l + (m->gated && within % 2 ? half : 0));
-  memset(panel, 0, m->panel_bytes);
+  __builtin_memset(panel, 0, m->panel_bytes);
   bool plain_halves = job->shape.step_bytes == 2 && (job->desc->dtype == TN_F16 || job->desc->dtype == TN_BF16);
   if (plain_halves)
     pack_halves(job, rows, panel);
@@ -290,22 +288,21 @@ static void pack_panel(void *argument, uint32_t index, uint32_t worker) {
     pack_blocks(job, rows, panel);
 }
 
-tn_status tn_cpu_weight_pack(const tn_weight_desc *desc, const tn_weight_layout *layout,
-                             const tn_weight_source *sources, uint32_t source_count, void *to,
-                             const tn_parallel *parallel, char *message, size_t capacity) {
+tn_status tn_packed_pack(const tn_weight_desc *desc, const tn_weight_layout *layout, const tn_weight_source *sources,
+                         uint32_t source_count, void *to, const tn_parallel *parallel, const char **why) {
   tn_weight_layout own;
-  tn_status status = tn_cpu_weight_layout(desc, &own, message, capacity);
+  tn_status status = tn_packed_layout(desc, &own, why);
   if (status != TN_OK) return status;
   if (own.id != layout->id || own.bytes != layout->bytes) {
-    snprintf(message, capacity, "layout %u of %llu bytes isn't the one of this weight (%u, %llu)", layout->id,
-             (unsigned long long)layout->bytes, own.id, (unsigned long long)own.bytes);
+    *why = "this is not the layout of the weight";
     return TN_E_INVALID;
   }
+  *why = "the sources do not make up the vector";
   if (own.id == TN_LAYOUT_VECTOR) return tn_plain_pack(desc, sources, source_count, to);
   for (uint32_t i = 0; i < source_count; i++) {
     const char *fault = source_fault(desc, &sources[i], &status);
     if (!fault) continue;
-    snprintf(message, capacity, "source %u of a weight %s", i, fault);
+    *why = fault;
     return status;
   }
   pack_job job = {.desc = desc, .sources = sources, .source_count = source_count, .to = to};

@@ -40,15 +40,14 @@ void tn_build_note(tn_build *build, const char *name) {
     list->failed = true;
 }
 
-/* The tensor called `name` in GGUF, marked as used; NULL with the graph failed. */
-static const tn_file_tensor *find_tensor(tn_build *build, const char *name, uint32_t *form) {
+const tn_file_tensor *tn_build_tensor(tn_build *build, const char *gguf, uint32_t expert, uint32_t *form) {
   const tn_file_tensor *tensor = NULL;
-  tn_name file_name;
+  tn_name name;
   if (build->graph->error.status != TN_OK) return NULL;
-  tn_name_find(build->file, build->family, name, 0, &file_name);
-  *form = file_name.form;
-  tn_container_get_tensor(build->file, build->use, file_name.text, &tensor, &build->graph->error);
-  tn_build_note(build, name);
+  tn_name_find(build->file, build->family, gguf, expert, &name);
+  *form = name.form;
+  tn_container_get_tensor(build->file, build->use, name.text, &tensor, &build->graph->error);
+  if (!expert) tn_build_note(build, gguf);
   return tensor && tn_build_is_weight(build, tensor) ? tensor : NULL;
 }
 
@@ -68,9 +67,10 @@ bool tn_build_is_weight(tn_build *build, const tn_file_tensor *tensor) {
 }
 
 /* A view of all of the matrix [rows, cols] as the file stores it; false with the graph failed. */
-static bool view_matrix(tn_build *build, const char *name, uint32_t rows, uint32_t cols, tn_weight_source *source) {
+static bool view_matrix(tn_build *build, const char *name, uint32_t expert, uint32_t rows, uint32_t cols,
+                        tn_weight_source *source) {
   uint32_t form = 0;
-  const tn_file_tensor *tensor = find_tensor(build, name, &form);
+  const tn_file_tensor *tensor = tn_build_tensor(build, name, expert, &form);
   if (!tensor) return false;
   bool transposed = form & TN_FORM_TRANSPOSED;
   uint32_t fastest = transposed ? rows : cols, slowest = transposed ? cols : rows;
@@ -97,7 +97,7 @@ static tn_ref bind_rows(tn_build *build, const char *tensor_name, const char *we
   tn_weight_source source;
   tn_ref known = find_weight(build->graph, weight_name);
   if (known != TN_NO_VALUE) return known;
-  if (!view_matrix(build, tensor_name, rows, cols, &source)) return TN_NO_VALUE;
+  if (!view_matrix(build, tensor_name, 0, rows, cols, &source)) return TN_NO_VALUE;
   source.row_begin = begin;
   source.row_count = count;
   return tn_graph_weight(build->graph, weight_name, source.dtype, 2, (uint64_t[]){count, cols}, &source, 1);
@@ -109,7 +109,7 @@ static tn_ref bind_vector(tn_build *build, const char *tensor_name, const char *
   uint32_t form = 0;
   tn_ref known = find_weight(build->graph, weight_name);
   if (known != TN_NO_VALUE) return known;
-  const tn_file_tensor *tensor = find_tensor(build, tensor_name, &form);
+  const tn_file_tensor *tensor = tn_build_tensor(build, tensor_name, 0, &form);
   if (!tensor) return TN_NO_VALUE;
   uint64_t values = 1;
   for (uint32_t d = 0; d < tensor->rank; d++) values *= (uint64_t)tensor->dims[d];
@@ -163,24 +163,34 @@ tn_ref tn_build_slice(tn_build *build, uint32_t total, uint32_t begin, uint32_t 
   return bind_vector(build, name, part, total, begin, count, false);
 }
 
+/* The weight called `made` of the rows `map` of a matrix. */
+static tn_ref bind_mapped(tn_build *build, uint32_t rows, uint32_t cols, const uint32_t *map, uint32_t count,
+                          const char *made, const char *name) {
+  tn_ref known = find_weight(build->graph, made);
+  if (known != TN_NO_VALUE) return known;
+  tn_weight_source source;
+  if (!view_matrix(build, name, 0, rows, cols, &source)) return TN_NO_VALUE;
+  source.row_map = map;
+  source.row_count = count;
+  return tn_graph_weight(build->graph, made, source.dtype, 2, (uint64_t[]){count, cols}, &source, 1);
+}
+
 tn_ref tn_build_strided_rows(tn_build *build, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t run,
                              uint32_t period, uint32_t count, const char *format, ...) {
   char name[TN_MAX_NAME], part[TN_MAX_NAME + 48];
   FORMAT_NAME(name, format);
   snprintf(part, sizeof part, "%s[%u+%u/%u]", name, begin, run, period);
-  tn_ref known = find_weight(build->graph, part);
-  if (known != TN_NO_VALUE) return known;
-  tn_weight_source source;
-  if (!view_matrix(build, name, rows, cols, &source)) return TN_NO_VALUE;
   uint32_t *map = tn_arena_array(&build->graph->arena, count, sizeof *map);
-  if (!map) {
-    tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
-    return TN_NO_VALUE;
-  }
-  for (uint32_t i = 0; i < count; i++) map[i] = begin + i / run * period + i % run;
-  source.row_map = map;
-  source.row_count = count;
-  return tn_graph_weight(build->graph, part, source.dtype, 2, (uint64_t[]){count, cols}, &source, 1);
+  if (!map) tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
+  for (uint32_t i = 0; map && i < count; i++) map[i] = begin + i / run * period + i % run;
+  return bind_mapped(build, rows, cols, map, count, part, name);
+}
+
+tn_ref tn_build_mapped_rows(tn_build *build, uint32_t rows, uint32_t cols, const uint32_t *map, uint32_t count,
+                            const char *made, const char *name) {
+  tn_ref weight = bind_mapped(build, rows, cols, map, count, made, name);
+  tn_build_note(build, made);
+  return weight;
 }
 
 tn_ref tn_build_table(tn_build *build, uint32_t rows, uint32_t cols, const char *format, ...) {
@@ -193,7 +203,7 @@ tn_ref tn_build_table(tn_build *build, uint32_t rows, uint32_t cols, const char 
   uint32_t stored = tensor && tensor->rank == 2 && tensor->dims[1] <= (1 << 24) ? (uint32_t)tensor->dims[1] : rows;
   snprintf(part, sizeof part, "%s[0:%u]", name, rows);
   if (stored >= rows) return bind_rows(build, name, stored > rows ? part : name, stored, cols, 0, rows);
-  if (!view_matrix(build, name, stored, cols, &source)) return TN_NO_VALUE;
+  if (!view_matrix(build, name, 0, stored, cols, &source)) return TN_NO_VALUE;
   uint32_t *map = tn_arena_array(&build->graph->arena, rows, sizeof *map);
   if (!map) {
     tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
@@ -209,7 +219,7 @@ tn_ref tn_build_table(tn_build *build, uint32_t rows, uint32_t cols, const char 
 static bool view_cube(tn_build *build, const char *name, uint32_t count, uint32_t rows, uint32_t cols,
                       tn_weight_source *source) {
   uint32_t form = 0;
-  const tn_file_tensor *tensor = find_tensor(build, name, &form);
+  const tn_file_tensor *tensor = tn_build_tensor(build, name, 0, &form);
   if (!tensor) return false;
   if (tensor->rank != 3 || tensor->dims[0] != cols || tensor->dims[1] != rows || tensor->dims[2] != count) {
     char wanted[48];
@@ -233,6 +243,12 @@ tn_ref tn_build_cube_part(tn_build *build, uint32_t count, uint32_t rows, uint32
   tn_weight_source source;
   FORMAT_NAME(name, format);
   snprintf(part, sizeof part, "%s[%u]", name, index);
+  tn_name of;
+  tn_name_find(build->file, build->family, name, index, &of);
+  if (of.each) {
+    if (!view_matrix(build, name, index, rows, cols, &source)) return TN_NO_VALUE;
+    return tn_graph_weight(build->graph, part, source.dtype, 2, (uint64_t[]){rows, cols}, &source, 1);
+  }
   if (!view_cube(build, name, count, rows, cols, &source)) return TN_NO_VALUE;
   source.row_begin = (uint64_t)index * rows;
   source.row_count = rows;
@@ -247,13 +263,11 @@ tn_ref tn_build_cube(tn_build *build, uint32_t count, uint32_t rows, uint32_t co
   return tn_graph_weight(build->graph, name, source.dtype, 3, (uint64_t[]){count, rows, cols}, &source, 1);
 }
 
-tn_ref tn_build_head_rows(tn_build *build, uint32_t heads, uint32_t cols, const tn_head_rows *part, const char *format,
-                          ...) {
-  char name[TN_MAX_NAME], part_name[TN_MAX_NAME + 32];
+tn_ref tn_build_head_rows(tn_build *build, uint32_t heads, uint32_t cols, const tn_head_rows *part, const char *made,
+                          const char *name) {
   tn_weight_source whole;
-  FORMAT_NAME(name, format);
-  snprintf(part_name, sizeof part_name, "%s[%u:%u]", name, part->begin, part->begin + part->count);
-  if (!view_matrix(build, name, heads * part->total, cols, &whole)) return TN_NO_VALUE;
+  if (!view_matrix(build, name, 0, heads * part->total, cols, &whole)) return TN_NO_VALUE;
+  tn_build_note(build, made);
   tn_weight_source *sources = tn_arena_array(&build->graph->arena, heads, sizeof *sources);
   if (!sources) {
     tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
@@ -272,7 +286,7 @@ tn_ref tn_build_head_rows(tn_build *build, uint32_t heads, uint32_t cols, const 
                            .col_count = columns,
                            .transposed = part->transposed,
                            .into_row = (uint64_t)h * rows};
-  return tn_graph_weight(build->graph, part_name, whole.dtype, 3, (uint64_t[]){heads, rows, columns}, sources, heads);
+  return tn_graph_weight(build->graph, made, whole.dtype, 3, (uint64_t[]){heads, rows, columns}, sources, heads);
 }
 
 tn_ref tn_build_flat(tn_build *build, uint32_t count, const char *format, ...) {
@@ -285,7 +299,7 @@ bool tn_build_read(tn_build *build, uint32_t count, float *out, const char *form
   char name[TN_MAX_NAME];
   uint32_t form = 0;
   FORMAT_NAME(name, format);
-  const tn_file_tensor *tensor = find_tensor(build, name, &form);
+  const tn_file_tensor *tensor = tn_build_tensor(build, name, 0, &form);
   if (!tensor) return false;
   if (tensor->rank != 1 || tensor->dims[0] != count) {
     char wanted[24];

@@ -47,8 +47,6 @@ typedef struct tn_family {
   void (*configure)(tn_hyper_reader *reader, tn_hyper *hyper);
   /* Builds the whole graph, tn_graph_set_logits included; errors stick to the graph. */
   void (*build)(tn_build *build);
-  bool exports; /* a folder of it can be written as GGUF: names.h says all that its tensors differ by, and GGUF has a
-                   key for each of its hyper-parameters */
 } tn_family;
 
 /* The family of a GGUF architecture or of a model_type of config.json, or NULL. */
@@ -78,25 +76,32 @@ __attribute__((format(printf, 8, 9))) tn_ref tn_build_strided_rows(tn_build *bui
 /* The table of [rows, cols] of which the file may have fewer rows, or more: those that are missing are its first. */
 __attribute__((format(printf, 4, 5))) tn_ref tn_build_table(tn_build *build, uint32_t rows, uint32_t cols,
                                                             const char *format, ...);
-/* Matrix `index` of the tensor of exactly [count, rows, cols]. */
+/* Matrix `index` of the tensor of exactly [count, rows, cols]; or of the tensors, where there is one for each. */
 __attribute__((format(printf, 6, 7))) tn_ref tn_build_cube_part(tn_build *build, uint32_t count, uint32_t rows,
                                                                 uint32_t cols, uint32_t index, const char *format, ...);
 /* The weight of exactly [count, rows, cols]: a matrix for each of `count` heads. */
 __attribute__((format(printf, 5, 6))) tn_ref tn_build_cube(tn_build *build, uint32_t count, uint32_t rows,
                                                            uint32_t cols, const char *format, ...);
+/* Rows map[0], map[1], ... (`count`, the map stays) of the matrix `name` of exactly [rows, cols], as the weight `made`,
+ * which GGUF has under that name. */
+tn_ref tn_build_mapped_rows(tn_build *build, uint32_t rows, uint32_t cols, const uint32_t *map, uint32_t count,
+                            const char *made, const char *name);
 /* Some rows of every head of a matrix [heads * total, cols]. */
 typedef struct tn_head_rows {
   uint32_t total, begin, count; /* rows of a head; those taken */
   bool transposed;              /* each head's part is taken transposed, [cols, count] */
 } tn_head_rows;
-/* A weight [heads, count, cols] (transposed: [heads, cols, count]). */
-__attribute__((format(printf, 5, 6))) tn_ref tn_build_head_rows(tn_build *build, uint32_t heads, uint32_t cols,
-                                                                const tn_head_rows *part, const char *format, ...);
+/* A weight [heads, count, cols] (transposed: [heads, cols, count]) of the matrix `name`; `made` as above. */
+tn_ref tn_build_head_rows(tn_build *build, uint32_t heads, uint32_t cols, const tn_head_rows *part, const char *made,
+                          const char *name);
 /* All `count` values of a tensor of any shape, in order, as a vector. */
 __attribute__((format(printf, 3, 4))) tn_ref tn_build_flat(tn_build *build, uint32_t count, const char *format, ...);
 /* Decodes the `count` values of a small tensor into `out`; false with the graph failed. */
 __attribute__((format(printf, 4, 5))) bool tn_build_read(tn_build *build, uint32_t count, float *out,
                                                          const char *format, ...);
+/* The tensor called `gguf` in GGUF, where there is one for each that of `expert`, marked as used; NULL with the graph
+ * failed. */
+const tn_file_tensor *tn_build_tensor(tn_build *build, const char *gguf, uint32_t expert, uint32_t *form);
 /* Are the tensor's values those of weights: numbers with a fraction, or blocks? False with the graph failed. */
 bool tn_build_is_weight(tn_build *build, const tn_file_tensor *tensor);
 /* Is there such a tensor? */

@@ -114,6 +114,15 @@ static void scale_row(const stored_source *stored, uint64_t row, float *values) 
   }
 }
 
+/* Row `within` of a view of MXFP4 blocks whose scales lie apart, as whole blocks. */
+static bool join_row(const stored_source *stored, uint64_t within, uint8_t *blocks) {
+  const tn_weight_source *s = stored->source;
+  uint64_t row = s->row_map ? s->row_map[within] : s->row_begin + within, count = s->col_count / 32;
+  if (!stored->scales || s->col_begin || s->transposed) return false;
+  tn_scales_join_blocks(stored->scales, (stored->first_row + row) * count, count, blocks);
+  return true;
+}
+
 /* Row `within` of the view into `values`. */
 static bool read_row(const stored_source *stored, uint64_t within, float *values) {
   const tn_weight_source *s = stored->source;
@@ -148,6 +157,18 @@ typedef struct row_range {
   const stored_source *failed;
 } row_range;
 
+/* Row `row` of the view in the weight's format; `values` is working memory. */
+static bool convert_row(const stored_source *stored, uint64_t row, tn_dtype dtype, float *values, uint8_t *to,
+                        uint64_t cols) {
+  if (stored->source->dtype != TN_U8) return read_row(stored, row, values) && tn_encode_row(dtype, values, to, cols);
+  if (dtype == TN_MXFP4) return join_row(stored, row, to);
+  uint8_t *blocks = tn_calloc(cols / 32, 17);
+  bool done = blocks && join_row(stored, row, blocks) && tn_decode_row(TN_MXFP4, blocks, values, cols) &&
+              tn_encode_row(dtype, values, to, cols);
+  free(blocks);
+  return done;
+}
+
 static void convert_rows(void *argument) {
   row_range *range = argument;
   float *values = tn_calloc(range->cols, sizeof *values);
@@ -159,8 +180,7 @@ static void convert_rows(void *argument) {
     if (last > range->end) last = range->end;
     for (uint64_t row = first; row < last && !range->failed; row++) {
       uint8_t *to = range->out + row * range->row_bytes;
-      if (!read_row(stored, row - stored->source->into_row, values) ||
-          !tn_encode_row((tn_dtype)range->weight->dtype, values, to, range->cols))
+      if (!convert_row(stored, row - stored->source->into_row, (tn_dtype)range->weight->dtype, values, to, range->cols))
         range->failed = stored;
     }
   }
@@ -190,6 +210,7 @@ static const stored_source *convert_all(row_range whole, uint64_t rows) {
 /* Are the source's rows and columns inside what it views, and its place inside the weight? */
 static bool fits(const tn_weight_source *s, uint64_t rows, uint64_t cols) {
   uint64_t stored_rows = s->transposed ? s->cols : s->rows, stored_cols = s->transposed ? s->rows : s->cols;
+  if (s->dtype == TN_U8) stored_cols *= 2; /* MXFP4: two values a byte */
   bool inside = s->data && s->col_count == cols && s->col_begin <= stored_cols && cols <= stored_cols - s->col_begin &&
                 s->into_row <= rows && s->row_count <= rows - s->into_row;
   if (inside && !s->row_map) return s->row_begin <= stored_rows && s->row_count <= stored_rows - s->row_begin;

@@ -9,23 +9,10 @@ typedef struct source_list {
   tn_weight_source *sources;
   uint32_t count, capacity;
   uint32_t dtype;
-  const uint8_t *joined; /* MXFP4 rows made for the gate, which the up part shares */
 } source_list;
 
 static void fail_memory(tn_build *build) {
   tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
-}
-
-/* The tensor of an expert's name, marked; NULL with the graph failed. */
-static const tn_file_tensor *find_tensor(tn_build *build, const char *gguf, uint32_t expert, uint32_t *form) {
-  tn_name name;
-  const tn_file_tensor *tensor = NULL;
-  if (build->graph->error.status != TN_OK) return NULL;
-  tn_name_find(build->file, build->family, gguf, expert, &name);
-  *form = name.form;
-  tn_container_get_tensor(build->file, build->use, name.text, &tensor, &build->graph->error);
-  if (!expert) tn_build_note(build, gguf);
-  return tensor && tn_build_is_weight(build, tensor) ? tensor : NULL;
 }
 
 static void push(source_list *list, const tn_file_tensor *tensor, const tn_weight_source *source) {
@@ -67,7 +54,7 @@ static void push_single(source_list *list, const char *name, uint32_t experts, u
                         uint32_t stride, uint32_t at) {
   for (uint32_t e = 0; e < experts; e++) {
     uint32_t form;
-    const tn_file_tensor *tensor = find_tensor(list->build, name, e, &form);
+    const tn_file_tensor *tensor = tn_build_tensor(list->build, name, e, &form);
     if (!tensor || !has_shape(list->build, tensor, 2, cols, rows, 1)) return;
     push(list, tensor,
          &(tn_weight_source){.size = sizeof(tn_weight_source),
@@ -93,7 +80,7 @@ static void push_fused(source_list *list, const char *name, const fused_form *f,
                        uint32_t cols, uint32_t stride, uint32_t at) {
   uint32_t form;
   tn_build *build = list->build;
-  const tn_file_tensor *tensor = find_tensor(build, name, 0, &form);
+  const tn_file_tensor *tensor = tn_build_tensor(build, name, 0, &form);
   uint64_t stored_cols = f->transposed ? f->rows : cols, stored_rows = f->transposed ? cols : f->rows;
   if (!tensor || !has_shape(build, tensor, 3, stored_cols, stored_rows, experts)) return;
   uint64_t expert_bytes = tensor->bytes / experts;
@@ -113,60 +100,43 @@ static void push_fused(source_list *list, const char *name, const fused_form *f,
                              .into_row = (uint64_t)e * stride + at});
 }
 
-/* MXFP4 as folders have it, 16 bytes a block (element 2j in the low and 2j + 1 in the high nibble of byte j) and the
- * scales in a tensor of their own, becomes MXFP4 as blocks.h draws it: the scale, then element j low and j + 16 high.
- */
-static void join_blocks(uint8_t *to, const uint8_t *blocks, const uint8_t *scales, uint64_t count) {
-  for (uint64_t b = 0; b < count; b++, to += 17, blocks += 16) {
-    uint8_t element[32];
-    for (uint32_t j = 0; j < 32; j++) element[j] = j % 2 ? blocks[j / 2] >> 4 : blocks[j / 2] & 15;
-    to[0] = scales[b];
-    for (uint32_t j = 0; j < 16; j++) to[1 + j] = (uint8_t)(element[j] | element[j + 16] << 4);
-  }
-}
-
-/* The rows of all experts in MXFP4, joined in the graph's arena; NULL with the graph failed, or when only checking. */
-static const uint8_t *joined_rows(tn_build *build, const char *name, uint32_t rows, uint32_t cols) {
-  tn_name blocks_name, scales_name;
+/* The tensor of blocks of `rows` rows, and that of their scales, marked and checked; NULL with the graph failed. */
+static const tn_file_tensor *blocks_of(tn_build *build, const char *name, uint64_t rows, uint32_t cols) {
+  tn_name found;
+  char scales_name[TN_MAX_NAME];
   const tn_file_tensor *blocks, *scales;
-  uint32_t experts = build->hyper->experts.count;
-  uint64_t count = (uint64_t)experts * rows * (cols / 32);
+  uint64_t count = rows * (cols / 32);
   tn_error *error = &build->graph->error;
-  tn_name_find(build->file, build->family, name, 0, &blocks_name);
-  scales_name = blocks_name;
-  memcpy(scales_name.text + strlen(scales_name.text) - strlen("blocks"), "scales", strlen("scales"));
-  if (tn_container_get_tensor(build->file, build->use, blocks_name.text, &blocks, error) != TN_OK) return NULL;
-  if (tn_container_get_tensor(build->file, build->use, scales_name.text, &scales, error) != TN_OK) return NULL;
-  if (cols % 32 || blocks->dtype != TN_U8 || scales->dtype != TN_U8 || blocks->bytes != count * 16 ||
-      scales->bytes != count) {
-    tn_graph_fail(build->graph, TN_E_FORMAT, "%s: tensors %s and %s: expected %llu MXFP4 blocks and scales in u8",
-                  build->file->path, blocks->name, scales->name, (unsigned long long)count);
+  if (error->status != TN_OK) return NULL;
+  tn_name_find(build->file, build->family, name, 0, &found);
+  tn_build_note(build, name);
+  if (!tn_name_of_scales(found.text, scales_name) ||
+      tn_container_get_tensor(build->file, build->use, found.text, &blocks, error) != TN_OK ||
+      tn_container_get_tensor(build->file, build->use, scales_name, &scales, error) != TN_OK)
     return NULL;
-  }
-  if (build->use) return NULL;
-  uint8_t *to = tn_arena_alloc(&build->graph->arena, count * 17);
-  if (to)
-    join_blocks(to, blocks->data, scales->data, count);
-  else
-    fail_memory(build);
-  return to;
+  if (cols % 32 == 0 && blocks->dtype == TN_U8 && scales->dtype == TN_U8 && blocks->bytes == count * 16 &&
+      scales->bytes == count)
+    return blocks;
+  tn_graph_fail(build->graph, TN_E_FORMAT, "%s: tensors %s and %s: expected %llu MXFP4 blocks and scales in u8",
+                build->file->path, blocks->name, scales->name, (unsigned long long)count);
+  return NULL;
 }
 
-/* The same as push_fused where the tensor is MXFP4 blocks. */
+/* The same as push_fused where the tensor is MXFP4 blocks, [experts, rows, blocks, 16]: u8 that becomes MXFP4 when the
+ * weight is packed (convert.h). */
 static void push_blocks(source_list *list, const char *name, const fused_form *f, uint32_t experts, uint32_t rows,
                         uint32_t cols, uint32_t stride, uint32_t at) {
   tn_build *build = list->build;
-  const uint8_t *data = list->joined ? list->joined : joined_rows(build, name, f->rows, cols);
-  list->joined = data;
   const uint32_t *map = f->step > 1 ? alternate(build, f->begin, rows) : NULL;
+  const tn_file_tensor *blocks = blocks_of(build, name, (uint64_t)experts * f->rows, cols);
   const tn_file_tensor described = {.name = name, .dtype = TN_MXFP4};
-  for (uint32_t e = 0; e < experts && build->graph->error.status == TN_OK; e++)
+  for (uint32_t e = 0; e < experts && blocks && build->graph->error.status == TN_OK; e++)
     push(list, &described,
          &(tn_weight_source){.size = sizeof(tn_weight_source),
-                             .dtype = TN_MXFP4,
-                             .data = data ? data + (uint64_t)e * f->rows * (cols / 32) * 17 : NULL,
+                             .dtype = TN_U8,
+                             .data = blocks->data + (uint64_t)e * f->rows * (cols / 2),
                              .rows = f->rows,
-                             .cols = cols,
+                             .cols = cols / 2,
                              .row_begin = f->begin,
                              .row_count = rows,
                              .col_count = cols,
@@ -235,7 +205,7 @@ static tn_ref bind_down(tn_build *build, uint32_t layer) {
 static void push_bias(source_list *list, const char *name, const fused_form *f, uint32_t count, uint32_t stride,
                       uint32_t at) {
   uint32_t form, experts = list->build->hyper->experts.count;
-  const tn_file_tensor *tensor = find_tensor(list->build, name, 0, &form);
+  const tn_file_tensor *tensor = tn_build_tensor(list->build, name, 0, &form);
   if (!tensor || !has_shape(list->build, tensor, 2, f->rows, experts, 1)) return;
   uint64_t expert_bytes = tensor->bytes / experts;
   const uint32_t *map = f->step > 1 ? alternate(list->build, f->begin, count) : NULL;

@@ -22,7 +22,7 @@ static tn_error *error_of(const tn_hyper_reader *reader) {
 }
 
 /* Notes what a folder says, for GGUF's name. */
-static void record(tn_hyper_reader *reader, const char *gguf, int kind, const double *values, uint32_t count) {
+static void record(tn_hyper_reader *reader, const char *gguf, tn_note_kind kind, const double *values, uint32_t count) {
   tn_hyper_record *all = reader->record;
   if (!all || !gguf || reader->status != TN_OK) return;
   size_t stored = count ? count : 1;
@@ -34,8 +34,22 @@ static void record(tn_hyper_reader *reader, const char *gguf, int kind, const do
   *note = (tn_hyper_note){.gguf = gguf, .kind = kind, .values = copy, .count = count};
 }
 
-static void record_one(tn_hyper_reader *reader, const char *gguf, int kind, double value) {
+static void record_one(tn_hyper_reader *reader, const char *gguf, tn_note_kind kind, double value) {
   record(reader, gguf, kind, &value, 0);
+}
+
+void tn_hyper_tell(tn_hyper_reader *reader, const char *gguf, tn_note_kind kind, double value) {
+  record_one(reader, gguf, kind, value);
+}
+
+void tn_hyper_tell_list(tn_hyper_reader *reader, const char *gguf, tn_note_kind kind, const double *values,
+                        uint32_t count) {
+  record(reader, gguf, kind, values, count);
+}
+
+void tn_hyper_mark_rare(tn_hyper_reader *reader) {
+  tn_hyper_record *all = reader->record;
+  if (all && all->count) all->notes[all->count - 1].rare = true;
 }
 
 /* What this family's config.json calls `name`. */
@@ -176,6 +190,26 @@ bool tn_hyper_bool_or(tn_hyper_reader *reader, const char *gguf, const char *con
     note(reader, tn_gguf_opt_bool(reader->file->gguf, &reader->use->gguf, key_of(reader, gguf, key), &otherwise,
                                   error_of(reader)));
   return otherwise;
+}
+
+bool tn_hyper_rare_bool(tn_hyper_reader *reader, const char *gguf, const char *config, bool usual) {
+  bool is_folder = tn_hyper_is_folder(reader);
+  bool value = tn_hyper_bool_or(reader, is_folder ? NULL : gguf, config, usual);
+  if (is_folder && value != usual) {
+    tn_hyper_tell(reader, gguf, TN_NOTE_BOOL, value);
+    tn_hyper_mark_rare(reader);
+  }
+  return value;
+}
+
+uint32_t tn_hyper_rare_u32(tn_hyper_reader *reader, const char *gguf, const char *config, uint32_t usual) {
+  bool is_folder = tn_hyper_is_folder(reader);
+  uint32_t value = tn_hyper_u32_or(reader, is_folder ? NULL : gguf, config, usual);
+  if (is_folder && value != usual) {
+    tn_hyper_tell(reader, gguf, TN_NOTE_WHOLE, value);
+    tn_hyper_mark_rare(reader);
+  }
+  return value;
 }
 
 tn_text tn_hyper_text_or(tn_hyper_reader *reader, const char *gguf, const char *config, const char *otherwise) {

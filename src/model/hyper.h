@@ -82,18 +82,21 @@ typedef struct tn_hyper {
 } tn_hyper;
 
 /* A value of config.json under the name that GGUF has for it, for whoever writes a folder as GGUF. */
+typedef enum tn_note_kind { TN_NOTE_WHOLE, TN_NOTE_FLOAT, TN_NOTE_BOOL } tn_note_kind;
 typedef struct tn_hyper_note {
   const char *gguf;
-  enum { TN_NOTE_WHOLE, TN_NOTE_FLOAT, TN_NOTE_BOOL } kind;
+  tn_note_kind kind;
   double *values; /* in the arena */
   uint32_t count; /* of a list; 0: a single value */
+  bool rare;      /* a key that readers other than tenon don't know */
 } tn_hyper_note;
 typedef struct tn_hyper_record {
   tn_hyper_note *notes; /* the last one of a name counts */
   size_t count, capacity;
-  bool has_kinds; /* GGUF has a key for the kinds of layers */
-  bool permuted;  /* GGUF holds q and k with their rows permuted (tn_hyper_permuted_pairing) */
-  bool failed;    /* memory was out */
+  const char *kinds; /* GGUF's key for the kinds of layers, or NULL */
+  bool rare_kinds;   /* which other readers don't know */
+  bool permuted;     /* GGUF holds q and k with their rows permuted (tn_hyper_permuted_pairing) */
+  bool failed;       /* memory was out */
 } tn_hyper_record;
 
 struct tn_family;
@@ -160,6 +163,21 @@ void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper, float 
 uint32_t tn_hyper_read_shared_kv(tn_hyper_reader *reader, const tn_hyper *hyper, uint32_t *kv_layer);
 /* Experts, their use and width; the fields of the scoring are the family's. */
 void tn_hyper_read_experts(tn_hyper_reader *reader, tn_hyper *hyper);
+
+/* Scores are scaled by 1 / sqrt(query_pre_attn_scalar), in GGUF by 1 / sqrt(usual) unless a rare key says otherwise. */
+void tn_hyper_read_query_scale(tn_hyper_reader *reader, tn_hyper *hyper, uint32_t usual);
+
+/* ---- for whoever writes a folder as GGUF ----
+ * What is read under a name of GGUF's is noted by itself. These tell what config.json says in another way; the last
+ * note of a key counts. They do nothing where nobody asks. */
+void tn_hyper_tell(tn_hyper_reader *reader, const char *gguf, tn_note_kind kind, double value);
+void tn_hyper_tell_list(tn_hyper_reader *reader, const char *gguf, tn_note_kind kind, const double *values,
+                        uint32_t count);
+/* What was told last is a key that readers other than tenon don't know. */
+void tn_hyper_mark_rare(tn_hyper_reader *reader);
+/* Reads a truth or a number that GGUF files of others never say; told as rare where it isn't `usual`. */
+bool tn_hyper_rare_bool(tn_hyper_reader *reader, const char *gguf, const char *config, bool usual);
+uint32_t tn_hyper_rare_u32(tn_hyper_reader *reader, const char *gguf, const char *config, uint32_t usual);
 
 /* Refuses every key nobody has read, but for those known to change nothing: it might change the mathematics. */
 void tn_hyper_finish(tn_hyper_reader *reader);

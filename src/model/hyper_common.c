@@ -1,4 +1,5 @@
 /* The hyper-parameters that nearly all families have (see hyper.h). */
+#include <math.h>
 #include <stdio.h>
 #include "base/error.h"
 #include "model/build.h"
@@ -135,7 +136,7 @@ void tn_hyper_read_kinds(tn_hyper_reader *reader, tn_hyper *hyper, const char *g
                          uint32_t interval) {
   double values[TN_MAX_LAYERS];
   if (reader->status != TN_OK) return;
-  if (reader->record) reader->record->has_kinds = gguf != NULL;
+  if (reader->record) reader->record->kinds = gguf;
   if (tn_hyper_is_folder(reader) && read_layer_types(reader, hyper)) return;
   uint32_t count = tn_hyper_list(reader, gguf, NULL, values, TN_MAX_LAYERS);
   if (count == 1 && hyper->layers != 1) interval = (uint32_t)values[0];
@@ -151,7 +152,17 @@ tn_rope_pairing tn_hyper_permuted_pairing(const tn_hyper_reader *reader) {
   return tn_hyper_is_folder(reader) ? TN_ROPE_HALF : TN_ROPE_ADJACENT;
 }
 
+/* In GGUF only tenon's own files have such a window. */
+static void read_rare_window(tn_hyper_reader *reader, tn_hyper *hyper) {
+  hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", NULL, 0);
+  if (hyper->window) tn_hyper_read_kinds(reader, hyper, "attention.sliding_window_pattern", TN_LAYER_SLIDING, 0);
+}
+
 void tn_hyper_read_upper_window(tn_hyper_reader *reader, tn_hyper *hyper) {
+  if (!tn_hyper_is_folder(reader)) {
+    read_rare_window(reader, hyper);
+    return;
+  }
   bool used = tn_hyper_bool_or(reader, NULL, "use_sliding_window", false);
   uint32_t window =
       tn_hyper_u32_or(reader, NULL, "sliding_window", tn_hyper_has_null(reader, "sliding_window") ? 0 : 4096);
@@ -161,6 +172,27 @@ void tn_hyper_read_upper_window(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->window = used ? window : 0;
   for (uint32_t i = 0; i < hyper->layers && !listed && hyper->window; i++)
     hyper->kinds[i] = i >= first ? TN_LAYER_SLIDING : TN_LAYER_FULL;
+  if (!hyper->window || !reader->record) return;
+  tn_hyper_tell(reader, "attention.sliding_window", TN_NOTE_WHOLE, hyper->window);
+  tn_hyper_mark_rare(reader);
+  reader->record->kinds = "attention.sliding_window_pattern";
+  reader->record->rare_kinds = true;
+}
+
+static void tell_rare_float(tn_hyper_reader *reader, const char *gguf, float value) {
+  tn_hyper_tell(reader, gguf, TN_NOTE_FLOAT, (double)value);
+  tn_hyper_mark_rare(reader);
+}
+
+void tn_hyper_read_query_scale(tn_hyper_reader *reader, tn_hyper *hyper, uint32_t usual) {
+  float by = tn_hyper_f32_or(reader, NULL, "query_pre_attn_scalar", (float)usual);
+  hyper->attention_scale = 1 / sqrtf(by);
+  if (!tn_hyper_is_folder(reader))
+    hyper->attention_scale = tn_hyper_f32_or(reader, "attention.scale", NULL, hyper->attention_scale);
+  else if (by != (float)usual)
+    tell_rare_float(reader, "attention.scale", hyper->attention_scale);
+  tn_hyper_demand(reader, hyper->attention_scale > 0 && hyper->attention_scale < 1e6f, "attention.scale",
+                  "query_pre_attn_scalar", (double)by, "a positive number");
 }
 
 uint32_t tn_hyper_read_shared_kv(tn_hyper_reader *reader, const tn_hyper *hyper, uint32_t *kv_layer) {

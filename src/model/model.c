@@ -98,6 +98,7 @@ static bool is_known_unused(const tn_model *model, const char *name) {
     return true;
   for (const char *const *pattern = model->family->unused; pattern && *pattern; pattern++)
     if (tn_name_matches(*pattern, short_name)) return true;
+  if (!is_folder && tn_name_matches("rope_factors_*", name)) return true; /* those for contexts of the other kind */
   for (size_t i = 0; i < TN_COUNT(parts) && is_folder; i++)
     if (tn_name_matches(parts[i], name)) return true;
   return false;

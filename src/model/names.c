@@ -49,6 +49,14 @@ const char *tn_name_without_prefix(const char *name) {
   return name + longest;
 }
 
+bool tn_name_of_scales(const char *blocks, char scales[TN_MAX_NAME]) {
+  static const char end[] = "_blocks";
+  size_t bytes = strlen(blocks), end_bytes = sizeof end - 1;
+  if (bytes < end_bytes || bytes >= TN_MAX_NAME || strcmp(blocks + bytes - end_bytes, end)) return false;
+  snprintf(scales, TN_MAX_NAME, "%.*s_scales", (int)(bytes - end_bytes), blocks);
+  return true;
+}
+
 /* Matches `name` against a pattern's beginning; `*number` is what '#' stood for. Returns what is left of the name, or
  * NULL. */
 static const char *match(const char *pattern, const char *name, unsigned long *number) {
@@ -101,6 +109,7 @@ static void try_pair(const tn_container *file, const tn_tensor_name *pair, const
     if (!found && *known) continue;
     memcpy(name->text, text, sizeof text);
     name->form = pair->form;
+    name->each = strchr(pair->folder, '%') != NULL;
     name->found = found;
     *known = true;
   }

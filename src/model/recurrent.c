@@ -12,10 +12,11 @@ void tn_hyper_read_recurrent(tn_hyper_reader *reader, tn_recurrent_hyper *r) {
   r->key_heads = tn_hyper_u32(reader, "ssm.group_count", "linear_num_key_heads");
   r->value_heads = tn_hyper_u32(reader, "ssm.time_step_rank", "linear_num_value_heads");
   r->key_dim = tn_hyper_u32(reader, "ssm.state_size", "linear_key_head_dim");
+  bool is_folder = tn_hyper_is_folder(reader);
   uint32_t inner = tn_hyper_u32_or(reader, "ssm.inner_size", NULL, r->value_heads * r->key_dim);
   uint32_t by_inner = r->value_heads ? inner / r->value_heads : 0;
-  r->value_dim =
-      tn_hyper_is_folder(reader) ? tn_hyper_u32_or(reader, NULL, "linear_value_head_dim", r->key_dim) : by_inner;
+  r->value_dim = is_folder ? tn_hyper_u32_or(reader, NULL, "linear_value_head_dim", r->key_dim) : by_inner;
+  tn_hyper_tell(reader, "ssm.inner_size", TN_NOTE_WHOLE, r->value_heads * r->value_dim);
   tn_hyper_demand(reader, r->taps >= 2 && r->taps <= 64, "ssm.conv_kernel", "linear_conv_kernel_dim", r->taps,
                   "2 .. 64");
   tn_hyper_demand(
@@ -25,8 +26,8 @@ void tn_hyper_read_recurrent(tn_hyper_reader *reader, tn_recurrent_hyper *r) {
                   "1 .. 1024");
   tn_hyper_demand(reader, r->value_dim && r->value_dim <= 1024, "ssm.inner_size", "linear_value_head_dim", r->value_dim,
                   "1 .. 1024");
-  tn_hyper_demand(reader, tn_hyper_is_folder(reader) || inner == r->value_heads * r->value_dim, "ssm.inner_size", NULL,
-                  inner, "a multiple of ssm.time_step_rank");
+  tn_hyper_demand(reader, is_folder || inner == r->value_heads * r->value_dim, "ssm.inner_size", NULL, inner,
+                  "a multiple of ssm.time_step_rank");
 }
 
 /* What the memory fades by, before softplus: GGUF has -exp(A_log), a folder A_log. */

@@ -67,6 +67,10 @@ static double magnitude_of(const tn_rope_hyper *rope, uint32_t context) {
   return 1;
 }
 
+float tn_rope_magnitude(const tn_rope_hyper *rope, uint32_t context) {
+  return (float)magnitude_of(rope, context);
+}
+
 /* Divides by the numbers of a tensor: rope_freqs and the long factors of GGUF. */
 static void divide_by_tensor(tn_build *build, const char *tensor, float *frequencies, uint32_t pairs) {
   float divisors[MAX_PAIRS];
@@ -114,5 +118,5 @@ tn_ref tn_rope_build(tn_build *build, const tn_rope_hyper *rope, const char *nam
   if (rope->scaling == TN_ROPE_LONG) divide_by_long_factors(build, rope, frequencies, pairs);
   if (build->graph->error.status != TN_OK) return TN_NO_VALUE;
   tn_ref weight = tn_graph_numbers(build->graph, name, frequencies, pairs);
-  return tn_rope_table(build->graph, weight, (float)magnitude_of(rope, build->hyper->context));
+  return tn_rope_table(build->graph, weight, tn_rope_magnitude(rope, build->hyper->context));
 }

@@ -14,4 +14,7 @@
  *   proportional  frequencies of the whole head, the last ones 0 */
 tn_ref tn_rope_build(tn_build *build, const tn_rope_hyper *rope, const char *name, const char *divisors);
 
+/* What cos and sin are multiplied by, in a model made for `context` positions. */
+float tn_rope_magnitude(const tn_rope_hyper *rope, uint32_t context);
+
 #endif

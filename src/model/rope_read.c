@@ -38,10 +38,11 @@ static float required(rope_reader *in, const char *gguf, const char *config) {
   return tn_hyper_f32(in->reader, gguf, at_top ? config : key);
 }
 
-static bool truth(rope_reader *in, const char *config, bool otherwise) {
+/* GGUF files of others never say it. */
+static bool rare_truth(rope_reader *in, const char *gguf, const char *config, bool usual) {
   char key[100];
   snprintf(key, sizeof key, "%s%s", in->prefix, config);
-  return tn_hyper_bool_or(in->reader, NULL, key, otherwise);
+  return tn_hyper_rare_bool(in->reader, gguf, key, usual);
 }
 
 static void ignore(rope_reader *in, const char *config) {
@@ -79,7 +80,7 @@ static void read_yarn(rope_reader *in) {
   tn_rope_hyper *rope = in->rope;
   rope->beta_fast = number(in, "rope.scaling.yarn_beta_fast", "beta_fast", 32);
   rope->beta_slow = number(in, "rope.scaling.yarn_beta_slow", "beta_slow", 1);
-  rope->truncate = truth(in, "truncate", true);
+  rope->truncate = rare_truth(in, "rope.scaling.yarn_truncate", "truncate", true);
   rope->attention_factor = number(in, "rope.scaling.yarn_attn_factor", "attention_factor", 0);
   rope->mscale = number(in, NULL, "mscale", 0);
   rope->mscale_all = number(in, NULL, "mscale_all_dim", 0);
@@ -155,7 +156,7 @@ void tn_hyper_read_rope(tn_hyper_reader *reader, const tn_hyper *hyper, const ch
   rope->rotary = rope->span + rope->span % 2; /* a part of a head may be odd: a pair more turns */
   tn_hyper_demand(reader, rope->theta > 0 && rope->theta < 1e30f, "rope.freq_base", "rope_theta", (double)rope->theta,
                   "a positive number");
-  bool may_be_odd = tn_hyper_is_folder(reader) && part < 1;
+  bool may_be_odd = rope->rotary < hyper->key_dim;
   tn_hyper_demand(reader,
                   rope->rotary >= 2 && rope->rotary <= hyper->key_dim && (may_be_odd || rope->span == rope->rotary),
                   "rope.dimension_count", part < 1 ? "partial_rotary_factor" : "head_dim",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
+#include "model/names.h"
 #include "tensor/decode.h"
 
 #define PREFIX "quantization_config."
@@ -168,6 +169,18 @@ static tn_status find_scales(tn_scales *scales, const tn_container *file, const 
       file->path, by->name, (long long)by->dims[0], (long long)by->dims[1], (long long)by->dims[2], tensor->name);
 }
 
+/* MXFP4 blocks and their scales (who binds them checks their shapes). */
+static tn_status find_block_scales(tn_scales *scales, const tn_container *file, const tn_file_tensor *tensor,
+                                   tn_error *error) {
+  char name[TN_MAX_NAME];
+  const tn_file_tensor *by = tn_name_of_scales(tensor->name, name) ? tn_container_find_tensor(file, name) : NULL;
+  if (!by || by->dtype != TN_U8 || by->bytes != tensor->bytes / 16) return TN_OK;
+  tn_tensor_scales *item = TN_PUSH(scales->items, scales->count, scales->capacity);
+  if (!item) return tn_fail(error, TN_E_MEMORY, "%s: out of memory", file->path);
+  *item = (tn_tensor_scales){.tensor = tensor, .scales = by};
+  return TN_OK;
+}
+
 static int by_data(const void *a, const void *b) {
   const uint8_t *first = ((const tn_tensor_scales *)a)->tensor->data,
                 *second = ((const tn_tensor_scales *)b)->tensor->data;
@@ -181,7 +194,11 @@ tn_status tn_scales_open(tn_scales *scales, const tn_container *file, tn_error *
   for (size_t i = 0; i < file->tensor_count && status == TN_OK; i++)
     if (is_f8(file->tensors + i) && file->tensors[i].bytes)
       status = find_scales(scales, file, file->tensors + i, error);
-  if (status == TN_OK && scales->demanded && !scales->count)
+  bool has_f8 = scales->count > 0;
+  for (size_t i = 0; i < file->tensor_count && status == TN_OK; i++)
+    if (file->tensors[i].dtype == TN_U8 && file->tensors[i].bytes)
+      status = find_block_scales(scales, file, file->tensors + i, error);
+  if (status == TN_OK && scales->demanded && !has_f8)
     status = tn_fail(error, TN_E_FORMAT,
                      "%s: quantization_config.quant_method speaks of F8 (fp8 or compressed-tensors), "
                      "but no tensor is in F8",
@@ -208,6 +225,16 @@ const tn_tensor_scales *tn_scales_at(const tn_scales *scales, const void *data) 
       return scales->items + middle;
   }
   return NULL;
+}
+
+void tn_scales_join_blocks(const tn_tensor_scales *blocks, uint64_t first, uint64_t count, uint8_t *out) {
+  const uint8_t *from = blocks->tensor->data + first * 16, *scale = blocks->scales->data + first;
+  for (uint64_t b = 0; b < count; b++, out += 17, from += 16) {
+    uint8_t element[32];
+    for (uint32_t j = 0; j < 32; j++) element[j] = j % 2 ? from[j / 2] >> 4 : from[j / 2] & 15;
+    out[0] = scale[b];
+    for (uint32_t j = 0; j < 16; j++) out[1 + j] = (uint8_t)(element[j] | element[j + 16] << 4);
+  }
 }
 
 static float number_at(const tn_file_tensor *scales, uint64_t index) {

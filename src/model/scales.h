@@ -1,9 +1,12 @@
-/* Scales of 8-bit floats in folders: F8 tensors whose values mean value * scale, with the scales in a tensor beside
- * them, and what config.json says of it (quantization_config).
+/* Scales that folders hold apart from their values: F8 tensors whose values mean value * scale, with the scales in a
+ * tensor beside them, and what config.json says of it (quantization_config).
  *
  *   NAME.weight        F8_E4M3 or F8_E5M2, [rows, cols], or [experts, rows, cols]
  *   NAME.weight_scale  or NAME.weight_scale_inv (which is multiplied by, too): one number; one for each row; or one for
  *                      each block of weight_block_size, [rows / block rows, cols / block cols] rounded up
+ *
+ *   NAME_blocks        u8, MXFP4: 16 bytes for each 32 values, element 2j in the low and 2j + 1 in the high nibble of
+ * byte j; [experts, rows, blocks, 16] NAME_scales        u8, for each block 127 more than the power of two
  *
  * Known: quant_method "fp8" (DeepSeek, Qwen) and "compressed-tensors" in float-quantized form. How activations were to
  * be quantised is read over: here they stay as precise as `--activations` says. */
@@ -40,6 +43,8 @@ const tn_tensor_scales *tn_scales_at(const tn_scales *scales, const void *data);
 float tn_scale_of(const tn_tensor_scales *scales, uint64_t row, uint64_t col);
 /* The largest magnitude among them. */
 float tn_scales_largest(const tn_tensor_scales *scales);
+/* Rows of MXFP4 as blocks.h draws it, from blocks and scales apart: `count` blocks from number `first` on. */
+void tn_scales_join_blocks(const tn_tensor_scales *blocks, uint64_t first, uint64_t count, uint8_t *out);
 /* Does the tensor hold scales, of weights or of activations? */
 bool tn_scales_is_scale(const tn_scales *scales, const tn_container *file, const char *name);
 

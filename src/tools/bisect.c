@@ -25,7 +25,7 @@ typedef struct bisect {
   tn_runner *plan; /* never runs: it gives the graph as the device gets it */
   const tn_graph *graph;
   tn_opened_device *device;
-  uint8_t **values; /* by graph value: what the reference computed, a row for each token */
+  uint8_t **values; /* by graph value: what the reference computed, a row for each token; rows of converted weights */
   uint32_t wrong;
 } bisect;
 
@@ -39,6 +39,19 @@ typedef struct case_maker {
   const tn_graph_op *op;
   int64_t numbers[TN_CASE_VALUES]; /* case value -> graph value */
 } case_maker;
+
+/* The sources of a weight that gets another format than its file's: its converted rows, which stay. */
+static bool convert_sources(const case_maker *m, tn_ref ref, tn_case_value *value) {
+  const tn_graph_value *from = m->b->graph->values + ref;
+  if (!tn_convert_needed(from)) return true;
+  tn_weight_source *source = tn_arena_alloc(&m->c->arena, sizeof *source);
+  free(m->b->values[ref]);
+  m->b->values[ref] = NULL;
+  if (!source || tn_model_convert(m->b->model, from, &m->b->values[ref], source, NULL) != TN_OK) return false;
+  value->sources = source;
+  value->source_count = 1;
+  return true;
+}
 
 /* The case's number for a graph value. */
 static int64_t number_of(case_maker *m, tn_ref ref, bool output) {
@@ -63,6 +76,7 @@ static int64_t number_of(case_maker *m, tn_ref ref, bool output) {
                              .sources = (tn_weight_source *)(uintptr_t)from->sources,
                              .source_count = from->source_count};
     memcpy(value->dims, from->dims, sizeof value->dims);
+    c->failed = !convert_sources(m, ref, value) || c->failed;
   } else if (from->kind == TN_VALUE_STATE) {
     const uint32_t *d = (const uint32_t *)from->dims;
     number = from->rank == 4 ? tn_case_kv(c, from->dtype, d[0], d[1], d[2]) : tn_case_recurrent(c, d[0], d[1], d[2]);

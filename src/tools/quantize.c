@@ -199,17 +199,33 @@ static tn_status append_padding(tn_file_writer *writer, uint64_t written, uint32
   return TN_OK;
 }
 
-/* The values of a folder's tensor in F32; *memory is the caller's. */
+/* Puts the columns of every row in their order. */
+static tn_status reorder_columns(const uint32_t *map, const tn_weight_source *source, float *values, tn_error *error) {
+  float *row = tn_calloc(source->cols, sizeof *row);
+  if (!row) return tn_fail(error, TN_E_MEMORY, "out of memory");
+  for (uint64_t r = 0; r < source->rows; r++, values += source->cols) {
+    memcpy(row, values, source->cols * sizeof *row);
+    for (uint64_t c = 0; c < source->cols; c++) values[c] = row[map[c]];
+  }
+  free(row);
+  return TN_OK;
+}
+
+/* The values of a folder's tensor in F32, blocks that stay in their format as they are; *memory is the caller's. */
 static tn_status materialise(quantizer *q, const tn_gguf_tensor_plan *plan, tn_file_tensor *tensor, uint8_t **memory,
                              tn_error *error) {
-  tn_graph_value value = q->folder.tensors[plan - q->tensors].value;
+  const tn_export_tensor *described = q->folder.tensors + (plan - q->tensors);
+  tn_graph_value value = described->value;
   tn_weight_source source;
-  value.dtype = TN_F32;
+  bool keeps = plan->dtype == TN_MXFP4 && plan->from->dtype == TN_MXFP4;
+  value.dtype = keeps ? TN_MXFP4 : TN_F32;
   tn_status status = tn_model_convert(q->model, &value, memory, &source, error);
+  if (status == TN_OK && described->col_map)
+    status = reorder_columns(described->col_map, &source, (float *)(void *)*memory, error);
   *tensor = *plan->from;
-  tensor->dtype = TN_F32;
+  tensor->dtype = value.dtype;
   tensor->data = *memory;
-  tensor->bytes = status == TN_OK ? source.rows * source.cols * sizeof(float) : 0;
+  tensor->bytes = keeps ? plan->bytes : status == TN_OK ? source.rows * source.cols * sizeof(float) : 0;
   for (uint32_t s = 0; s < value.source_count; s++) tn_model_release(q->model, value.sources[s].data);
   return status;
 }
@@ -323,6 +339,8 @@ static void report(const quantizer *q, const char *path) {
     if (q->squares[type] > 0) printf("  %.3e", sqrt(q->error_squares[type] / q->squares[type]));
     putchar('\n');
   }
+  for (size_t i = 0; i < q->folder.rare_count; i++)
+    printf("  note: %s is a key of tenon's: other readers compute without it\n", q->folder.rare[i]);
   if (q->folder.drops_normalizer)
     puts(
         "  note: tokenizer.json normalizes text first, which GGUF has no key for: readers get other ids for decomposed "

@@ -18,8 +18,9 @@ import shapes  # noqa: E402
 INTRO = """# Families
 What `tenon` runs, from GGUF files and from folders of safetensors with `config.json`, and how far its logits are from those
 of Hugging Face transformers in float32: the largest difference of any logit at any position, as a part of their range, with
-`--activations float` on the cpu, over all tiny reference models of a family in `tests/data`. Written and held true by
-`tests/golden/test_table.py`; [adding-a-model.md](adding-a-model.md) tells how a family gets in.
+`--activations float`, over all tiny reference models of a family in `tests/data`; GGUF files are those that llama.cpp's
+converter made (`tests/data`) and those that `tenon quantize FOLDER OUT.gguf --type f32` makes of every folder, and run on the
+cpu and on the reference device. Written and held true by `tests/golden/test_table.py`; [adding-a-model.md](adding-a-model.md) tells how a family gets in.
 
 | family | model types of config.json | lines | models | GGUF | folder |
 |---|---|---|---|---|---|
@@ -70,10 +71,13 @@ def floats(path):
     return values
 
 
-def difference(model, ids, wanted, out):
-    done = subprocess.run([TENON, "logits", model, "--tokens", ",".join(map(str, ids)), "--all", "--out", out, "--activations",
-                           "float"], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, (model, done.stderr)
+def run(*arguments):
+    done = subprocess.run([TENON, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, (arguments, done.stderr)
+
+
+def difference(model, ids, wanted, out, device="cpu"):
+    run("logits", model, "--tokens", ",".join(map(str, ids)), "--all", "--out", out, "--activations", "float", "--device", device)
     want, got = floats(wanted), floats(out)
     assert len(want) == len(got), model
     return max(map(lambda a, b: abs(a - b), want, got)) / (max(want) - min(want))
@@ -101,6 +105,10 @@ def measure(work):
             row[1] = max(row[1] or 0, worst)
         if os.path.exists(folder + "/config.json"):
             row[2] = max(row[2] or 0, difference(folder, ids, folder + "/logits.f32", work + "/out"))
+            run("quantize", folder, work + "/made.gguf", "--type", "f32")
+            for device in ("cpu", "reference"):
+                worst = difference(work + "/made.gguf", ids, folder + "/logits.f32", work + "/out", device)
+                row[1] = max(row[1] or 0, worst)
     return kinds, lines, table
 
 

@@ -31,6 +31,11 @@ static void read_heads(tn_hyper_reader *reader, tn_hyper *hyper, deepseek_hyper 
     own->value = tn_hyper_u32_or(reader, "attention.value_length_mla", NULL, hyper->value_dim);
   }
   tn_hyper_ignore(reader, NULL, "qk_head_dim");
+  tn_hyper_tell(reader, "attention.head_count_kv", TN_NOTE_WHOLE, 1); /* of the absorbed form: c */
+  tn_hyper_tell(reader, "attention.key_length", TN_NOTE_WHOLE, own->rank + own->turned);
+  tn_hyper_tell(reader, "attention.value_length", TN_NOTE_WHOLE, own->rank);
+  tn_hyper_tell(reader, "attention.key_length_mla", TN_NOTE_WHOLE, own->plain + own->turned);
+  tn_hyper_tell(reader, "attention.value_length_mla", TN_NOTE_WHOLE, own->value);
   tn_hyper_demand(reader, own->rank >= 1 && own->rank <= 4096, "attention.kv_lora_rank", "kv_lora_rank", own->rank,
                   "1 .. 4096");
   tn_hyper_demand(reader, own->plain >= 1 && own->plain <= 1024, "attention.key_length_mla", "qk_nope_head_dim",
@@ -91,10 +96,12 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   read_heads(reader, hyper, own);
   read_positions(reader, hyper, own);
   read_routing(reader, hyper, own);
-  hyper->draft_layers = tn_hyper_u32_or(reader, "nextn_predict_layers", "num_nextn_predict_layers", 0);
+  bool is_folder = tn_hyper_is_folder(reader); /* whose draft layers aren't among the layers, and aren't exported */
+  hyper->draft_layers =
+      tn_hyper_u32_or(reader, is_folder ? NULL : "nextn_predict_layers", "num_nextn_predict_layers", 0);
   tn_hyper_demand(reader, hyper->draft_layers < hyper->layers, "nextn_predict_layers", NULL, hyper->draft_layers,
                   "fewer than the layers");
-  if (!tn_hyper_is_folder(reader) && reader->status == TN_OK) hyper->layers -= hyper->draft_layers;
+  if (!is_folder && reader->status == TN_OK) hyper->layers -= hyper->draft_layers;
   hyper->own = own;
 }
 
@@ -121,11 +128,14 @@ static tn_ref head_matrices(tn_build *build, bool is_key, uint32_t layer) {
   const char *name = is_key ? "attn_k_b" : "attn_v_b";
   if (tn_build_has(build, "blk.%u.%s.weight", layer, name))
     return tn_build_cube(build, heads, rows, cols, "blk.%u.%s.weight", layer, name);
+  char made[40], fused[40];
+  snprintf(made, sizeof made, "blk.%u.%s.weight", layer, name);
+  snprintf(fused, sizeof fused, "blk.%u.attn_kv_b.weight", layer);
   tn_head_rows part = {.total = own->plain + own->value,
                        .begin = is_key ? 0 : own->plain,
                        .count = is_key ? own->plain : own->value,
                        .transposed = is_key};
-  return tn_build_head_rows(build, heads, own->rank, &part, "blk.%u.attn_kv_b.weight", layer);
+  return tn_build_head_rows(build, heads, own->rank, &part, made, fused);
 }
 
 static tn_ref attention_part(tn_build *build, tn_ref x, uint32_t layer) {
@@ -166,7 +176,7 @@ static const tn_tensor_name names[] = {{"blk.#.attn_q_a", "layers.#.self_attn.q_
                                        {"blk.#.attn_q_b", "layers.#.self_attn.q_b_proj", 0},
                                        {"blk.#.attn_kv_a_mqa", "layers.#.self_attn.kv_a_proj_with_mqa", 0},
                                        {"blk.#.attn_kv_a_norm", "layers.#.self_attn.kv_a_layernorm", 0},
-                                       {"blk.#.attn_kv_b", "layers.#.self_attn.kv_b_proj", 0},
+                                       {"blk.#.attn_kv_b", "layers.#.self_attn.kv_b_proj", TN_FORM_MADE},
                                        {"blk.#.exp_probs_b.bias", "layers.#.mlp.gate.e_score_correction_bias", 0},
                                        {"blk.#.ffn_gate_shexp", "layers.#.mlp.shared_experts.gate_proj", 0},
                                        {"blk.#.ffn_up_shexp", "layers.#.mlp.shared_experts.up_proj", 0},

@@ -14,9 +14,9 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_ignore(reader, NULL, "cache_implementation");
   if (reader->status != TN_OK) return;
   hyper->embedding_scale = sqrtf((float)hyper->width);
-  /* The scores' scale is no key of GGUF: 1 / sqrt of the head's size, but for the 27B model (46 layers). */
+  /* The scores' scale is no usual key of GGUF: 1 / sqrt of the head's size, but for the 27B model (46 layers). */
   uint32_t by = hyper->layers == 46 ? hyper->width / hyper->heads : hyper->key_dim;
-  hyper->attention_scale = 1 / sqrtf(tn_hyper_f32_or(reader, NULL, "query_pre_attn_scalar", (float)by));
+  tn_hyper_read_query_scale(reader, hyper, by);
 }
 
 static void build_graph(tn_build *build) {
@@ -46,5 +46,4 @@ const tn_family tn_family_gemma2 = {.name = "gemma2",
                                     .names = names,
                                     .defaults = defaults,
                                     .configure = configure,
-                                    .build = build_graph,
-                                    .exports = true};
+                                    .build = build_graph};

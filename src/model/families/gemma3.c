@@ -19,9 +19,9 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_ignore(reader, NULL, "cache_implementation");
   if (reader->status != TN_OK) return;
   hyper->embedding_scale = sqrtf((float)hyper->width);
-  /* The scores' scale is no key of GGUF: 1 / sqrt of the head's size, but for the 27B model (62 layers). */
+  /* The scores' scale is no usual key of GGUF: 1 / sqrt of the head's size, but for the 27B model (62 layers). */
   uint32_t by = hyper->layers == 62 ? hyper->width / hyper->heads : hyper->key_dim;
-  hyper->attention_scale = 1 / sqrtf(tn_hyper_f32_or(reader, NULL, "query_pre_attn_scalar", (float)by));
+  tn_hyper_read_query_scale(reader, hyper, by);
 }
 
 static void build_graph(tn_build *build) {
@@ -53,5 +53,4 @@ const tn_family tn_family_gemma3 = {.name = "gemma3",
                                     .names = names,
                                     .defaults = defaults,
                                     .configure = configure,
-                                    .build = build_graph,
-                                    .exports = true};
+                                    .build = build_graph};

@@ -47,13 +47,15 @@ static void read_sparsity(tn_hyper_reader *reader, const tn_hyper *hyper, gemma3
     tn_hyper_demand(reader, is_folder ? value >= 0 && value < 1 : value < 40, gguf, config, value, "0 .. below 1");
     if (is_folder) value = value > 0 ? normal_quantile(value) : -INFINITY;
     own->cut[i] = (float)value;
+    values[i] = value;
   }
+  tn_hyper_tell_list(reader, gguf, TN_NOTE_FLOAT, values, hyper->layers);
 }
 
 static void read_streams(tn_hyper_reader *reader, gemma3n_hyper *own) {
   own->streams = tn_hyper_u32_or(reader, "altup.num_inputs", "altup_num_inputs", 4);
   own->active = tn_hyper_u32_or(reader, "altup.active_idx", "altup_active_idx", 0);
-  own->scales = tn_hyper_bool_or(reader, NULL, "altup_correct_scale", true);
+  own->scales = tn_hyper_rare_bool(reader, "altup.correct_scale", "altup_correct_scale", true);
   tn_hyper_ignore(reader, NULL, "altup_coef_clip"); /* for training */
   tn_hyper_demand(reader, own->streams >= 2 && own->streams <= MAX_STREAMS, "altup.num_inputs", "altup_num_inputs",
                   own->streams, "2 .. 8");
@@ -139,7 +141,6 @@ static tn_ref stream(tn_build *build, tn_ref streams, uint32_t number) {
 static tn_ref stream_matrix(tn_build *build, const char *name, uint32_t number) {
   const gemma3n_hyper *own = build->hyper->own;
   uint32_t width = build->hyper->width;
-  if (tn_container_is_folder(build->file)) return tn_build_matrix(build, width, width, "%s.%u.weight", name, number);
   return tn_build_cube_part(build, own->streams - 1, width, width, number, "%s.weight", name);
 }
 
@@ -281,8 +282,8 @@ static void build_graph(tn_build *build) {
 
 static const char *const architectures[] = {"gemma3n", NULL};
 static const char *const model_types[] = {"gemma3n_text", "gemma3n", NULL};
-static const tn_tensor_name names[] = {{"altup_proj.#", "altup_projections.#", 0},
-                                       {"altup_unembd_proj.#", "altup_unembed_projections.#", 0},
+static const tn_tensor_name names[] = {{"altup_proj", "altup_projections.%", 0},
+                                       {"altup_unembd_proj", "altup_unembed_projections.%", 0},
                                        {"per_layer_token_embd", "embed_tokens_per_layer", 0},
                                        {"per_layer_model_proj", "per_layer_model_projection", 0},
                                        {"per_layer_proj_norm", "per_layer_projection_norm", 0},

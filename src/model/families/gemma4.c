@@ -100,6 +100,22 @@ static void read_layers(tn_hyper_reader *reader, const tn_hyper *hyper, gemma4_h
     own->ffn[i] = count > 1 ? (uint32_t)widths[i] : hyper->ffn * (doubled && i >= hyper->layers - shared ? 2 : 1);
 }
 
+/* What GGUF calls the heads and widths, which config.json has under other names. */
+static void tell_layers(tn_hyper_reader *reader, const tn_hyper *hyper, const gemma4_hyper *own) {
+  double kv_heads[TN_MAX_LAYERS], widths[TN_MAX_LAYERS];
+  for (uint32_t i = 0; i < hyper->layers; i++) {
+    kv_heads[i] = (hyper->kinds[i] == TN_LAYER_FULL ? &own->full : &own->sliding)->kv_heads;
+    widths[i] = own->ffn[i];
+  }
+  tn_hyper_tell_list(reader, "attention.head_count_kv", TN_NOTE_WHOLE, kv_heads, hyper->layers);
+  tn_hyper_tell_list(reader, "feed_forward_length", TN_NOTE_WHOLE, widths, hyper->layers);
+  tn_hyper_tell(reader, "attention.key_length", TN_NOTE_WHOLE, own->full.dim);
+  tn_hyper_tell(reader, "attention.value_length", TN_NOTE_WHOLE, own->full.dim);
+  tn_hyper_tell(reader, "attention.key_length_swa", TN_NOTE_WHOLE, own->sliding.dim);
+  tn_hyper_tell(reader, "attention.value_length_swa", TN_NOTE_WHOLE, own->sliding.dim);
+  tn_hyper_tell(reader, "rope.dimension_count_swa", TN_NOTE_WHOLE, hyper->rope_sliding.rotary);
+}
+
 static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->varied = true;
   hyper->activation = TN_ACTIVATION_GELU_TANH;
@@ -113,6 +129,7 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   read_heads(reader, hyper, own);
   read_positions(reader, hyper, own);
   read_layers(reader, hyper, own);
+  tell_layers(reader, hyper, own);
   own->layer_input = tn_hyper_u32_or(reader, "embedding_length_per_layer_input", "hidden_size_per_layer_input", 0);
   hyper->attention_scale = 1;
   hyper->embedding_scale = sqrtf((float)hyper->width);

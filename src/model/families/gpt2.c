@@ -18,11 +18,13 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   const tn_file_tensor *up = tn_container_find_tensor(reader->file, "blk.0.ffn_up.weight");
   if (up && up->rank == 2 && up->dims[1] <= (1 << 24))
     hyper->ffn = (uint32_t)up->dims[1]; /* GGUF files say 4 * width */
+  tn_hyper_tell(reader, "feed_forward_length", TN_NOTE_WHOLE, hyper->ffn);
   gpt2_hyper *own = tn_hyper_own(reader, sizeof *own);
   if (!own) return;
-  own->by_layer = tn_hyper_bool_or(reader, NULL, "scale_attn_by_inverse_layer_idx", false);
+  own->by_layer =
+      tn_hyper_rare_bool(reader, "attention.scale_by_inverse_layer_idx", "scale_attn_by_inverse_layer_idx", false);
   hyper->own = own;
-  bool scaled = tn_hyper_bool_or(reader, NULL, "scale_attn_weights", true);
+  bool scaled = tn_hyper_rare_bool(reader, "attention.scale_weights", "scale_attn_weights", true);
   bool crossed = tn_hyper_bool_or(reader, NULL, "add_cross_attention", false);
   tn_hyper_ignore(reader, NULL, "reorder_and_upcast_attn"); /* a matter of half precision */
   tn_hyper_ignore(reader, NULL, "n_ctx");

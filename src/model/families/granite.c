@@ -18,9 +18,5 @@ static void build_graph(tn_build *build) {
 }
 
 static const char *const names[] = {"granite", NULL};
-const tn_family tn_family_granite = {.name = "granite",
-                                     .architectures = names,
-                                     .model_types = names,
-                                     .configure = configure,
-                                     .build = build_graph,
-                                     .exports = true};
+const tn_family tn_family_granite = {
+    .name = "granite", .architectures = names, .model_types = names, .configure = configure, .build = build_graph};

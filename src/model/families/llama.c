@@ -36,5 +36,4 @@ const tn_family tn_family_llama = {.name = "llama",
                                    .unused = unused,
                                    .defaults = defaults,
                                    .configure = configure,
-                                   .build = build_graph,
-                                   .exports = true};
+                                   .build = build_graph};

@@ -38,5 +38,4 @@ const tn_family tn_family_olmo2 = {.name = "olmo2",
                                    .names = names,
                                    .defaults = defaults,
                                    .configure = configure,
-                                   .build = build_graph,
-                                   .exports = true};
+                                   .build = build_graph};

@@ -43,16 +43,12 @@ static void build_graph(tn_build *build) {
 static const char *const architectures[] = {"phi3", NULL};
 static const char *const model_types[] = {"phi3", NULL};
 static const tn_tensor_name names[] = {{"blk.#.ffn_up", "layers.#.mlp.gate_up_proj", 0}, {0}};
-/* the factors for contexts of the other kind */
-static const char *const unused[] = {"rope_factors_short.weight", "rope_factors_long.weight", NULL};
 /* What config.json may leave out, as transformers has it. */
 static const tn_default defaults[] = {{"rms_norm_eps", 1e-5, NULL}, {0}};
 const tn_family tn_family_phi3 = {.name = "phi3",
                                   .architectures = architectures,
                                   .model_types = model_types,
                                   .names = names,
-                                  .unused = unused,
                                   .defaults = defaults,
                                   .configure = configure,
-                                  .build = build_graph,
-                                  .exports = true};
+                                  .build = build_graph};

@@ -12,9 +12,5 @@ static void build_graph(tn_build *build) {
 }
 
 static const char *const names[] = {"qwen2", NULL};
-const tn_family tn_family_qwen2 = {.name = "qwen2",
-                                   .architectures = names,
-                                   .model_types = names,
-                                   .configure = configure,
-                                   .build = build_graph,
-                                   .exports = true};
+const tn_family tn_family_qwen2 = {
+    .name = "qwen2", .architectures = names, .model_types = names, .configure = configure, .build = build_graph};

@@ -33,5 +33,4 @@ const tn_family tn_family_qwen2moe = {.name = "qwen2moe",
                                       .architectures = architectures,
                                       .model_types = model_types,
                                       .configure = configure,
-                                      .build = build_graph,
-                                      .exports = true};
+                                      .build = build_graph};

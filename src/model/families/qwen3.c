@@ -20,5 +20,4 @@ const tn_family tn_family_qwen3 = {.name = "qwen3",
                                    .model_types = names,
                                    .defaults = defaults,
                                    .configure = configure,
-                                   .build = build_graph,
-                                   .exports = true};
+                                   .build = build_graph};

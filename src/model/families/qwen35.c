@@ -14,8 +14,10 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->experts.normalise = true;
   bool gated = tn_hyper_bool_or(reader, NULL, "attn_output_gate", true);
   tn_hyper_demand(reader, gated, NULL, "attn_output_gate", 0, "true");
-  /* sections of the positions differ for images only; drafts are not made */
-  tn_hyper_ignore(reader, "rope.dimension_sections", "rope_parameters.mrope_section");
+  /* sections of the positions differ for images only, but other readers demand four; drafts are not made */
+  double sections[4] = {0};
+  tn_hyper_list(reader, "rope.dimension_sections", "rope_parameters.mrope_section", sections, 4);
+  tn_hyper_tell_list(reader, "rope.dimension_sections", TN_NOTE_WHOLE, sections, 4);
   tn_hyper_ignore(reader, NULL, "rope_parameters.mrope_interleaved");
   tn_hyper_ignore(reader, NULL, "mtp_num_hidden_layers");
   tn_hyper_ignore(reader, NULL, "mtp_use_dedicated_embeddings");
@@ -60,15 +62,15 @@ static const tn_tensor_name names[] = {
     {"blk.#.post_attention_norm", "layers.#.post_attention_layernorm", TN_FORM_ADD_ONE},
     {"blk.#.attn_q_norm", "layers.#.self_attn.q_norm", TN_FORM_ADD_ONE},
     {"blk.#.attn_k_norm", "layers.#.self_attn.k_norm", TN_FORM_ADD_ONE},
-    {"blk.#.attn_qkv", "layers.#.linear_attn.in_proj_qkv", 0},
-    {"blk.#.attn_gate", "layers.#.linear_attn.in_proj_z", 0},
-    {"blk.#.ssm_alpha", "layers.#.linear_attn.in_proj_a", 0},
-    {"blk.#.ssm_beta", "layers.#.linear_attn.in_proj_b", 0},
-    {"blk.#.ssm_conv1d", "layers.#.linear_attn.conv1d", 0},
-    {"blk.#.ssm_a", "layers.#.linear_attn.A_log", 0},
-    {"blk.#.ssm_dt.bias", "layers.#.linear_attn.dt_bias", 0},
+    {"blk.#.attn_qkv", "layers.#.linear_attn.in_proj_qkv", TN_FORM_VALUE_HEADS},
+    {"blk.#.attn_gate", "layers.#.linear_attn.in_proj_z", TN_FORM_VALUE_HEADS},
+    {"blk.#.ssm_alpha", "layers.#.linear_attn.in_proj_a", TN_FORM_VALUE_HEADS},
+    {"blk.#.ssm_beta", "layers.#.linear_attn.in_proj_b", TN_FORM_VALUE_HEADS},
+    {"blk.#.ssm_conv1d", "layers.#.linear_attn.conv1d", TN_FORM_VALUE_HEADS},
+    {"blk.#.ssm_a", "layers.#.linear_attn.A_log", TN_FORM_MADE | TN_FORM_VALUE_HEADS},
+    {"blk.#.ssm_dt.bias", "layers.#.linear_attn.dt_bias", TN_FORM_VALUE_HEADS},
     {"blk.#.ssm_norm", "layers.#.linear_attn.norm", 0},
-    {"blk.#.ssm_out", "layers.#.linear_attn.out_proj", 0},
+    {"blk.#.ssm_out", "layers.#.linear_attn.out_proj", TN_FORM_VALUE_COLS},
     {0}};
 /* What config.json may leave out, as transformers has it. */
 static const tn_default defaults[] = {{"head_dim", 256, NULL}, {"partial_rotary_factor", 0.25, NULL}, {0}};

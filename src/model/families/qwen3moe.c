@@ -26,5 +26,4 @@ const tn_family tn_family_qwen3moe = {.name = "qwen3moe",
                                       .architectures = architectures,
                                       .model_types = model_types,
                                       .configure = configure,
-                                      .build = build_graph,
-                                      .exports = true};
+                                      .build = build_graph};

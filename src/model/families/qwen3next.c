@@ -1,5 +1,6 @@
 /* qwen3next: Qwen3-Next, the layers of Qwen 3.5 with experts. A folder holds the projections of a recurrent layer fused
  * and grouped by key head (q, k, the group's v, its z; then b and a); GGUF has them apart, but for b and a. */
+#include <stdio.h>
 #include "model/build.h"
 #include "model/experts.h"
 #include "model/recurrent.h"
@@ -20,31 +21,50 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->own = own;
 }
 
-/* Of each key head's group of `period` rows the `run` from `begin` on. */
-static tn_ref project_part(tn_build *build, tn_ref x, uint32_t begin, uint32_t run, uint32_t period, const char *name,
+/* Of each key head's b and a, which lie in turn, the first or the second part. */
+static tn_ref project_part(tn_build *build, tn_ref x, bool is_second, uint32_t layer) {
+  const tn_recurrent_hyper *r = build->hyper->own;
+  uint32_t group = r->value_heads / r->key_heads;
+  tn_ref rows = tn_build_strided_rows(build, 2 * r->value_heads, build->hyper->width, is_second ? group : 0, group,
+                                      2 * group, r->value_heads, "blk.%u.ssm_ba.weight", layer);
+  return tn_linear(build->graph, x, rows, TN_NO_VALUE);
+}
+
+/* A run of rows of every key head's group. */
+typedef struct row_run {
+  uint32_t begin, count;
+} row_run;
+
+/* Rows of the fused projection as the weight that GGUF calls `name`: the first run of all groups, the second of all...
+ */
+static tn_ref project_runs(tn_build *build, tn_ref x, const row_run *runs, uint32_t run_count, const char *name,
                            uint32_t layer) {
   const tn_recurrent_hyper *r = build->hyper->own;
-  tn_ref rows = tn_build_strided_rows(build, r->key_heads * period, build->hyper->width, begin, run, period,
-                                      r->key_heads * run, "blk.%u.%s.weight", layer, name);
-  return tn_linear(build->graph, x, rows, TN_NO_VALUE);
+  uint32_t period = 2 * r->key_dim + 2 * (r->value_heads / r->key_heads) * r->value_dim;
+  uint32_t count = 0, rows = r->key_heads * period, *map = tn_arena_array(&build->graph->arena, rows, sizeof *map);
+  char made[40], fused[40];
+  snprintf(made, sizeof made, "blk.%u.%s.weight", layer, name);
+  snprintf(fused, sizeof fused, "blk.%u.attn_qkvz.weight", layer);
+  for (uint32_t i = 0; i < run_count && map; i++)
+    for (uint32_t k = 0; k < r->key_heads * runs[i].count; k++)
+      map[count++] = k / runs[i].count * period + runs[i].begin + k % runs[i].count;
+  if (!map) tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
+  return tn_linear(build->graph, x, tn_build_mapped_rows(build, rows, build->hyper->width, map, count, made, fused),
+                   TN_NO_VALUE);
 }
 
 static tn_ref recurrent_part(tn_build *build, tn_ref x, uint32_t layer) {
   const tn_recurrent_hyper *r = build->hyper->own;
-  uint32_t group = r->value_heads / r->key_heads, k = r->key_dim, v = group * r->value_dim, period = 2 * k + 2 * v;
+  uint32_t k = r->key_dim, v = r->value_heads / r->key_heads * r->value_dim;
   tn_ref qkv, z;
   if (tn_container_is_folder(build->file)) {
-    const tn_ref parts[] = {project_part(build, x, 0, k, period, "attn_qkvz", layer),
-                            project_part(build, x, k, k, period, "attn_qkvz", layer),
-                            project_part(build, x, 2 * k, v, period, "attn_qkvz", layer)};
-    z = project_part(build, x, 2 * k + v, v, period, "attn_qkvz", layer);
-    qkv = tn_concat(build->graph, parts, 3);
+    qkv = project_runs(build, x, (const row_run[]){{0, k}, {k, k}, {2 * k, v}}, 3, "attn_qkv", layer);
+    z = project_runs(build, x, &(const row_run){2 * k + v, v}, 1, "attn_gate", layer);
   } else {
     qkv = tn_block_linear(build, x, r->key_heads * (2 * k + v), "attn_qkv", layer);
     z = tn_block_linear(build, x, r->key_heads * v, "attn_gate", layer);
   }
-  tn_ref b = project_part(build, x, 0, group, 2 * group, "ssm_ba", layer);
-  tn_ref a = project_part(build, x, group, group, 2 * group, "ssm_ba", layer);
+  tn_ref b = project_part(build, x, false, layer), a = project_part(build, x, true, layer);
   return tn_block_recurrent(build, layer, r, qkv, z, a, b);
 }
 
@@ -68,10 +88,10 @@ static const tn_tensor_name names[] = {
     {"blk.#.post_attention_norm", "layers.#.post_attention_layernorm", TN_FORM_ADD_ONE},
     {"blk.#.attn_q_norm", "layers.#.self_attn.q_norm", TN_FORM_ADD_ONE},
     {"blk.#.attn_k_norm", "layers.#.self_attn.k_norm", TN_FORM_ADD_ONE},
-    {"blk.#.attn_qkvz", "layers.#.linear_attn.in_proj_qkvz", 0},
+    {"blk.#.attn_qkvz", "layers.#.linear_attn.in_proj_qkvz", TN_FORM_MADE},
     {"blk.#.ssm_ba", "layers.#.linear_attn.in_proj_ba", 0},
     {"blk.#.ssm_conv1d", "layers.#.linear_attn.conv1d", 0},
-    {"blk.#.ssm_a", "layers.#.linear_attn.A_log", 0},
+    {"blk.#.ssm_a", "layers.#.linear_attn.A_log", TN_FORM_MADE},
     {"blk.#.ssm_dt.bias", "layers.#.linear_attn.dt_bias", 0},
     {"blk.#.ssm_norm", "layers.#.linear_attn.norm", 0},
     {"blk.#.ssm_out", "layers.#.linear_attn.out_proj", 0},

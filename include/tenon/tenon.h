@@ -112,8 +112,11 @@ typedef struct tn_engine_options {
   const char *draft;        /* "ngram", or the path of a smaller model of the same vocabulary; NULL: none */
   uint32_t draft_k;         /* tokens drafted at once, at most 15; 0: as many as pay, down to none */
   const char *draft_device; /* of the drafting model; NULL: the same */
-  float draft_accept; /* > 0, for measurements: drafts are accepted with this probability, whatever the model says; the
-                         text is then not the model's */
+  float draft_accept;  /* > 0, for measurements: drafts are accepted with this probability, whatever the model says; the
+                          text is then not the model's */
+  const char *overlap; /* while the device runs a step, the host tells what the last one gave and prepares the next:
+                          "auto" (NULL; where the device's threads leave a processor free), "on" or "off". The answers
+                          are the same */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS \
   { .size = sizeof(tn_engine_options) }
@@ -144,6 +147,8 @@ typedef struct tn_engine_info {
   uint32_t draft_pages_used; /* of the drafting model's own KV memory */
   uint64_t device_ns;        /* what the steps took on the device, those that failed left out */
   uint64_t draft_weight_bytes, draft_kv_bytes, draft_arena_bytes; /* the drafting model's own, beside those above */
+  uint32_t overlaps;                                              /* 1: steps overlap with the host's work */
+  uint64_t second_steps;                                          /* launched while another one was in flight */
 } tn_engine_info;
 #define TN_ENGINE_INFO \
   { .size = sizeof(tn_engine_info) }

@@ -59,6 +59,7 @@ typedef struct tn_generator {
   {"activations", 0, TN_CLI_TEXT, &(g).engine_options.activations, "MODE", "auto (8-bit where weights are quantised, bf16 where they are bf16; default) or float", 0, 0}, \
   {"weights", 0, TN_CLI_TEXT, &(g).engine_options.weights, "TYPE", "quantise float weights at load: q8_0, q4_0, mxfp4 or mxfp6", 0, 0}, \
   {"packed", 0, TN_CLI_TEXT, &(g).engine_options.packed, "WHERE", "keep packed weights on disk for later starts: auto (default, in the cache folder), off, or a folder", 0, 0}, \
+  {"overlap", 0, TN_CLI_TEXT, &(g).engine_options.overlap, "MODE", "tell one step's tokens while the next one runs: auto (where the device leaves a processor free; default), on or off", 0, 0}, \
   TN_DRAFT_OPTIONS((g).engine_options, (g).draft_k), \
   {"stats", 0, TN_CLI_FLAG, &(g).stats, NULL, "print token counts and speeds to stderr", 0, 0}
 /* clang-format on */

@@ -144,6 +144,11 @@ int tn_command_serve(int argc, char **argv) {
       {"activations", 0, TN_CLI_TEXT, &serve.engine.activations, "MODE", "auto (default) or float", 0, 0},
       {"weights", 0, TN_CLI_TEXT, &serve.engine.weights, "TYPE",
        "quantise float weights at load: q8_0, q4_0, mxfp4 or mxfp6", 0, 0},
+      {"overlap", 0, TN_CLI_TEXT, &serve.engine.overlap, "MODE",
+       "tell one step's tokens while the next one runs: auto (where the device leaves a processor free; default), on "
+       "or "
+       "off",
+       0, 0},
       {"packed", 0, TN_CLI_TEXT, &serve.engine.packed, "WHERE",
        "packed weights kept for later starts: auto (default), off, or a folder", 0, 0},
       TN_DRAFT_OPTIONS(serve.engine, serve.draft_k),

@@ -13,6 +13,7 @@ struct tn_constraint {
   tn_grammar_vocab *trie; /* the engine's */
   tn_grammar_matcher *matcher;
   uint32_t *mask;
+  bool has_mask; /* `mask` is that of where the grammar stands */
   uint32_t token_count;
 };
 
@@ -169,23 +170,33 @@ void tn_constraint_destroy(tn_constraint *constraint) {
 
 /* ---- along the answer ---- */
 
+/* Makes the mask, unless it is there since the last token. */
+static tn_status make_mask(tn_constraint *constraint, tn_error *error) {
+  if (constraint->has_mask) return TN_OK;
+  tn_status status = tn_grammar_mask(constraint->matcher, constraint->trie, constraint->mask, error);
+  constraint->has_mask = status == TN_OK;
+  return status;
+}
+
 tn_status tn_constraint_allowed(tn_constraint *constraint, const uint32_t **mask, uint32_t *count, tn_error *error) {
   *mask = constraint->mask;
   *count = constraint->token_count;
-  return tn_grammar_mask(constraint->matcher, constraint->trie, constraint->mask, error);
+  return make_mask(constraint, error);
 }
 
 bool tn_constraint_begin(tn_constraint *constraint, const char *begun, size_t bytes) {
+  constraint->has_mask = false;
   tn_grammar_rollback(constraint->matcher, tn_grammar_entries(constraint->matcher));
   return !bytes || tn_grammar_accept_bytes(constraint->matcher, begun, bytes, NULL, NULL) == TN_OK;
 }
 
 tn_status tn_constraint_accept(tn_constraint *constraint, int32_t token, bool *is_over, tn_error *error) {
   *is_over = false;
+  constraint->has_mask = false;
   tn_status status = tn_grammar_accept_token(constraint->matcher, constraint->trie, (uint32_t)token, error);
   if (status != TN_OK || !tn_grammar_can_end(constraint->matcher)) return status;
   if (tn_vocabulary_ends(constraint->vocabulary, token)) return TN_OK;
-  status = tn_grammar_mask(constraint->matcher, constraint->trie, constraint->mask, error);
+  status = make_mask(constraint, error);
   *is_over = status == TN_OK;
   for (uint32_t id = 0; id < constraint->token_count && *is_over; id++)
     if (constraint->mask[id / 32] >> (id % 32) & 1) *is_over = tn_vocabulary_ends(constraint->vocabulary, (int32_t)id);
@@ -197,5 +208,6 @@ size_t tn_constraint_mark(const tn_constraint *constraint) {
 }
 
 void tn_constraint_return(tn_constraint *constraint, size_t mark) {
+  constraint->has_mask = false;
   tn_grammar_rollback(constraint->matcher, tn_grammar_entries(constraint->matcher) - mark);
 }

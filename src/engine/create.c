@@ -43,6 +43,7 @@ static void size_runner(const tn_engine_options *options, uint32_t model_context
                                 .passes = options->passes,
                                 .packed = options->packed,
                                 .weights = options->weights,
+                                .overlap = options->overlap ? options->overlap : "auto",
                                 .max_rows = options->chunk ? options->chunk : DEFAULT_CHUNK,
                                 .max_sequences = options->max_sequences ? options->max_sequences : DEFAULT_SEQUENCES,
                                 .max_context = options->context ? options->context : model_context};
@@ -94,6 +95,7 @@ static tn_status create_draft_runner(const tn_engine_options *options, const tn_
   tn_model_describe(draft, &about);
   own.context = target->max_context < about.context ? target->max_context : about.context;
   own.device = options->draft_device ? options->draft_device : options->device;
+  own.overlap = "off"; /* a drafter waits for each of its steps */
   if (drafts_elsewhere(options)) own.threads = 0;
   own.max_sequences = target->max_sequences;
   own.kv_bytes = 0;

@@ -89,6 +89,7 @@ static void take_snapshot(tn_engine *engine) {
   info->failed_steps = scheduler->counters.failures;
   info->reopenings = scheduler->counters.reopenings;
   info->device_ns = scheduler->counters.device_ns;
+  info->second_steps = scheduler->counters.second_steps;
   take_speculation(engine);
 }
 
@@ -115,6 +116,7 @@ static void take_incoming(tn_engine *engine) {
 static void run_task(tn_engine *engine) {
   engine_task *task = engine->task;
   tn_mutex_unlock(engine->lock);
+  tn_scheduler_settle(&engine->scheduler);
   task->status = task->run(engine, task->argument, &task->error);
   tn_mutex_lock(engine->lock);
   take_snapshot(engine);
@@ -154,6 +156,7 @@ static void describe_runner(tn_engine *engine) {
   info->max_sequences = engine->scheduler.max_running;
   info->chunk = engine->scheduler.chunk;
   info->threads = from->threads;
+  info->overlaps = from->overlaps;
   info->weight_bytes = from->weight_bytes;
   info->kv_bytes = from->kv_bytes;
   info->arena_bytes = from->arena_bytes;

@@ -142,7 +142,6 @@ tn_status tn_request_create(const tn_request_limits *limits, const tn_request_op
     request->deadline_ns = request->submit_ns + options->timeout_ns;
   request->on_output = options->on_output;
   request->context = options->context;
-  request->entry = TN_NO_ENTRY;
   status = copy_bias(&request->sampling, error);
   if (status == TN_OK) status = make_breakers(request, options, error);
   if (status == TN_OK)
@@ -322,14 +321,24 @@ static tn_status put_in_parts(tn_request *request, const tn_sample *sample, bool
 
 /* ---- */
 
-tn_status tn_request_put(tn_request *request, const tn_sample *sample, tn_finish *finish, tn_error *error) {
-  bool is_over = false;
-  tn_status status = TN_OK;
-  if (tn_request_is_held(request)) status = tn_constraint_accept(request->constraint, sample->token, &is_over, error);
-  if (request->holds_calls) is_over = false; /* the call is, not the answer */
-  if (status != TN_OK) return status;
+static void append(tn_request *request, const tn_sample *sample) {
   if (request->first_token_ns == 0) request->first_token_ns = tn_clock_ns();
   request->tokens[request->token_count++] = sample->token;
+}
+
+/* The grammar takes the next token. *is_over: the answer ends with it. */
+static tn_status accept(tn_request *request, int32_t token, bool *is_over, tn_error *error) {
+  tn_status status = TN_OK;
+  *is_over = false;
+  if (tn_request_is_held(request)) status = tn_constraint_accept(request->constraint, token, is_over, error);
+  if (request->holds_calls) *is_over = false; /* the call is, not the answer */
+  return status;
+}
+
+/* Gives out the text of the token put last. `is_over`: the grammar says that the answer ends. */
+static tn_status give_out(tn_request *request, const tn_sample *sample, bool is_over, tn_finish *finish,
+                          tn_error *error) {
+  tn_status status = TN_OK;
   tn_output output = {.size = sizeof output, .kind = TN_OUTPUT_TEXT, .text = ""};
   carry_sample(&output, sample);
   *finish = TN_FINISH_NONE;
@@ -346,6 +355,34 @@ tn_status tn_request_put(tn_request *request, const tn_sample *sample, tn_finish
     *finish = TN_FINISH_LENGTH;
   }
   if (!request->parts) emit_text(request, &output);
+  return status;
+}
+
+tn_status tn_request_put(tn_request *request, const tn_sample *sample, tn_finish *finish, tn_error *error) {
+  bool is_over;
+  tn_status status = accept(request, sample->token, &is_over, error);
+  if (status != TN_OK) return status;
+  append(request, sample);
+  return give_out(request, sample, is_over, finish, error);
+}
+
+bool tn_request_ends_with(const tn_request *request, int32_t token) {
+  return request->token_count + 1 == request->token_limit ||
+         (!request->ignore_end && tn_vocabulary_ends(request->vocabulary, token));
+}
+
+void tn_request_put_untold(tn_request *request, const tn_sample *sample) {
+  append(request, sample);
+  request->untold = *sample;
+  request->has_untold = true;
+}
+
+tn_status tn_request_tell(tn_request *request, tn_finish *finish, tn_error *error) {
+  bool is_over;
+  request->has_untold = false;
+  tn_status status = accept(request, request->untold.token, &is_over, error);
+  if (status == TN_OK) return give_out(request, &request->untold, is_over, finish, error);
+  request->token_count--;
   return status;
 }
 
@@ -371,6 +408,8 @@ static int stopped_by(const tn_request *request) {
 
 void tn_request_end(tn_request *request, tn_finish finish, const tn_error *error) {
   tn_error failure;
+  tn_finish told;
+  if (request->has_untold) tn_request_tell(request, &told, NULL);
   bool is_whole = finish == TN_FINISH_STOP || finish == TN_FINISH_LENGTH;
   if (is_whole && flush_text(request, &finish, &failure) != TN_OK) {
     finish = TN_FINISH_ERROR;

@@ -58,11 +58,15 @@ struct tn_request {
   tn_ledger *ledger;         /* NULL: waiting */
   uint32_t sequence;         /* the ledger's number */
   uint32_t planned;          /* rows in the step being made */
-  uint32_t draft_count;      /* and drafted ones behind them, which stand behind the tokens */
-  uint32_t confidence;       /* how sure the drafter was of them */
-  uint32_t entry;            /* in the step; TN_NO_ENTRY: not in it */
-  uint32_t suspect_until;    /* a step of it failed: it runs alone until so many tokens are present; 0: no suspect */
-  bool was_admitted;         /* at least once */
+  tn_sample untold;          /* drawn, and in `tokens`, but not given out yet */
+  bool has_untold;
+  bool is_overdue;        /* cancelled, or its time is over */
+  tn_finish ending;       /* known to end so, but a step in flight still has rows of it; NONE: it goes on */
+  tn_error failure;       /* of one that ends by an error */
+  uint32_t draft_count;   /* and drafted ones behind them, which stand behind the tokens */
+  uint32_t confidence;    /* how sure the drafter was of them */
+  uint32_t suspect_until; /* a step of it failed: it runs alone until so many tokens are present; 0: no suspect */
+  bool was_admitted;      /* at least once */
   uint64_t admit_ns, first_token_ns;
   uint32_t cached_count;   /* prompt tokens found in the cache at the first admission */
   struct tn_request *next; /* in the queue of those that wait */
@@ -101,6 +105,13 @@ void tn_request_put_score(struct tn_request *request, const tn_sample *sample);
 /* Appends a sampled token and emits its output. *finish: whether the answer ends with it, and how: TN_FINISH_NONE,
  * TN_FINISH_STOP or TN_FINISH_LENGTH. Fails, before anything else, when a grammar can't go on. */
 tn_status tn_request_put(struct tn_request *request, const tn_sample *sample, tn_finish *finish, tn_error *error);
+/* The same in two parts: a token whose text, stop strings and grammar can wait is put at once, and told later, at the
+ * latest before the next draw. Not for requests that are taken apart. *finish of tell: as above; on failure the token
+ * is gone again. */
+void tn_request_put_untold(struct tn_request *request, const tn_sample *sample);
+tn_status tn_request_tell(struct tn_request *request, tn_finish *finish, tn_error *error);
+/* Does a token end the answer whatever its text is? */
+bool tn_request_ends_with(const struct tn_request *request, int32_t token);
 /* Emits the last output. `error` (or NULL) makes it an ERROR. Called once. */
 void tn_request_end(struct tn_request *request, tn_finish finish, const tn_error *error);
 

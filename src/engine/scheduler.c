@@ -6,7 +6,23 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "engine/draws.h"
 #include "engine/plan.h"
+
+static tn_status init_flight(tn_flight *flight, tn_kv *kv, uint32_t max_running, tn_error *error) {
+  tn_status status = tn_step_init(&flight->step, kv, error);
+  if (status != TN_OK) return status;
+  flight->requests = tn_calloc(max_running, sizeof *flight->requests);
+  flight->planned = tn_calloc(max_running, sizeof *flight->planned);
+  if (flight->requests && flight->planned) return TN_OK;
+  return tn_fail(error, TN_E_MEMORY, "no memory for a step of %u requests", max_running);
+}
+
+static void finish_flight(tn_flight *flight) {
+  tn_step_finish(&flight->step);
+  free(flight->requests);
+  free(flight->planned);
+}
 
 tn_status tn_scheduler_init(tn_scheduler *scheduler, tn_runner *runner, const tn_scheduler_options *options,
                             tn_error *error) {
@@ -17,7 +33,10 @@ tn_status tn_scheduler_init(tn_scheduler *scheduler, tn_runner *runner, const tn
   if (status != TN_OK) goto fail;
   assert(options->chunk > 0 && options->chunk <= scheduler->kv.info.max_rows);
   assert(options->max_running > 0 && options->max_running <= scheduler->kv.info.max_sequences);
-  status = tn_step_init(&scheduler->step, &scheduler->kv, error);
+  scheduler->overlaps = scheduler->kv.info.overlaps;
+  scheduler->defers = scheduler->overlaps && (!options->drafter || options->drafter->is_free);
+  for (uint32_t i = 0; i < TN_MOST_IN_FLIGHT && status == TN_OK; i++)
+    status = init_flight(&scheduler->flights[i], &scheduler->kv, options->max_running, error);
   if (status == TN_OK) status = tn_sampler_create(scheduler->kv.info.vocabulary, &scheduler->sampler, error);
   if (status != TN_OK) goto fail;
   scheduler->ledgers = tn_calloc(options->max_running, sizeof *scheduler->ledgers);
@@ -99,8 +118,47 @@ static void end_waiting(tn_scheduler *scheduler, tn_request **link, tn_finish fi
   end_request(scheduler, request, finish, error);
 }
 
-/* Back into the queue; it will compute its tokens anew. */
+/* Gives out the token that a request has not told yet, and prepares its next draw. Sets `ending` if it is over. */
+static void tell(tn_request *request) {
+  if (!request->has_untold) return;
+  tn_finish finish = TN_FINISH_NONE;
+  const uint32_t *allowed;
+  uint32_t count;
+  if (tn_request_tell(request, &finish, &request->failure) != TN_OK) finish = TN_FINISH_ERROR;
+  request->ending = finish;
+  if (finish == TN_FINISH_NONE && tn_request_is_held(request))
+    tn_constraint_allowed(request->constraint, &allowed, &count, NULL); /* a failure shows again at the draw */
+}
+
+static bool is_in_flight(const tn_request *request) {
+  return request->ledger && request->ledger->in_flight > 0;
+}
+
+/* Ends one that is known to be over. */
+static void end_known(tn_scheduler *scheduler, tn_request *request) {
+  bool failed = request->ending == TN_FINISH_ERROR;
+  end_running(scheduler, request, request->ending, failed ? &request->failure : NULL);
+}
+
+/* Ends those who are over and have no rows in flight. */
+static void end_all_known(tn_scheduler *scheduler) {
+  for (uint32_t i = scheduler->running_count; i-- > 0;)
+    if (scheduler->running[i]->ending != TN_FINISH_NONE && !is_in_flight(scheduler->running[i]))
+      end_known(scheduler, scheduler->running[i]);
+}
+
+static void tell_all(tn_scheduler *scheduler) {
+  for (uint32_t i = 0; i < scheduler->running_count; i++) tell(scheduler->running[i]);
+  end_all_known(scheduler);
+}
+
+/* Back into the queue, unless it is over; it will compute its tokens anew. */
 static void put_back(tn_scheduler *scheduler, tn_request *request) {
+  tell(request);
+  if (request->ending != TN_FINISH_NONE) {
+    end_known(scheduler, request);
+    return;
+  }
   stop_running(scheduler, request);
   enqueue(scheduler, request);
 }
@@ -117,6 +175,12 @@ void tn_scheduler_fail_all(tn_scheduler *scheduler, const tn_error *error) {
 }
 
 void tn_scheduler_finish(tn_scheduler *scheduler) {
+  for (; scheduler->flying; scheduler->flying--) {
+    tn_flight *flight = &scheduler->flights[scheduler->oldest];
+    if (flight->status == TN_OK) tn_step_wait(&flight->step, NULL);
+    tn_step_rollback_all(&flight->step);
+    scheduler->oldest = (scheduler->oldest + 1) % TN_MOST_IN_FLIGHT;
+  }
   while (scheduler->running_count)
     end_running(scheduler, scheduler->running[scheduler->running_count - 1], TN_FINISH_CANCELLED, NULL);
   while (scheduler->waiting) end_waiting(scheduler, &scheduler->waiting, TN_FINISH_CANCELLED, NULL);
@@ -129,7 +193,7 @@ void tn_scheduler_finish(tn_scheduler *scheduler) {
   free(scheduler->planned);
   tn_speculation_finish(&scheduler->speculation);
   tn_sampler_destroy(scheduler->sampler);
-  tn_step_finish(&scheduler->step);
+  for (uint32_t i = 0; i < TN_MOST_IN_FLIGHT; i++) finish_flight(&scheduler->flights[i]);
   tn_kv_finish(&scheduler->kv);
   *scheduler = (tn_scheduler){0};
 }
@@ -151,7 +215,8 @@ static void end_overdue(tn_scheduler *scheduler) {
   tn_error error;
   for (uint32_t i = scheduler->running_count; i-- > 0;) {
     tn_request *request = scheduler->running[i];
-    if (!is_over(request, now, &error)) continue;
+    request->is_overdue = is_over(request, now, &error);
+    if (!request->is_overdue || is_in_flight(request)) continue;
     end_running(scheduler, request, error.status ? TN_FINISH_ERROR : TN_FINISH_CANCELLED, error.status ? &error : NULL);
   }
   for (tn_request **link = &scheduler->waiting; *link;) {
@@ -226,11 +291,15 @@ static admission admit(tn_scheduler *scheduler, tn_request **link) {
   return ADMITTED;
 }
 
-/* Preempts the youngest running request if its priority is below that of `request`. */
+/* Preempts the youngest running request if its priority is below that of `request`, and it isn't in flight. */
 static bool make_way(tn_scheduler *scheduler, const tn_request *request) {
   if (scheduler->running_count == 0) return false;
   tn_request *youngest = scheduler->running[scheduler->running_count - 1];
   if (youngest->priority >= request->priority) return false;
+  if (is_in_flight(youngest)) {
+    scheduler->is_kept_out = true;
+    return false;
+  }
   preempt(scheduler, youngest);
   return true;
 }
@@ -238,6 +307,7 @@ static bool make_way(tn_scheduler *scheduler, const tn_request *request) {
 /* In order of age: one that finds no room keeps the younger ones out too, so that it isn't starved by small ones. Those
  * of lower priority make way for it. */
 static void admit_waiting(tn_scheduler *scheduler) {
+  scheduler->is_kept_out = false;
   for (tn_request **link = &scheduler->waiting; *link;) {
     admission answer = NO_ROOM;
     if (scheduler->free_ledger_count)
@@ -257,23 +327,42 @@ static tn_request *oldest_suspect(const tn_scheduler *scheduler) {
   return NULL;
 }
 
-/* Its pending rows, up to where a snapshot is to be kept. */
+/* Its pending rows behind those in flight, up to where a snapshot is to be kept. */
 static uint32_t runnable(const tn_request *request) {
-  uint32_t pending = tn_request_pending(request), length = request->ledger->length;
-  uint32_t room = tn_ledger_next_snapshot(request->ledger, length) - length;
+  const tn_ledger *ledger = request->ledger;
+  uint32_t pending = tn_request_pending(request);
+  uint32_t room = tn_ledger_next_snapshot(ledger, ledger->length) - ledger->length;
+  if (request->ending != TN_FINISH_NONE || request->is_overdue) return 0;
+  if (ledger->in_flight && (ledger->kv->states || tn_request_is_scoring(request))) return 0;
+  pending = pending > ledger->in_flight ? pending - ledger->in_flight : 0;
   return pending < room ? pending : room;
+}
+
+/* How many of these need no logits. */
+static uint32_t silent_rows(const tn_request *request) {
+  uint32_t silent = tn_request_silent(request), in_flight = request->ledger->in_flight;
+  return silent > in_flight ? silent - in_flight : 0;
 }
 
 static void plan_rows(tn_scheduler *scheduler, const tn_request *suspect) {
   for (uint32_t i = 0; i < scheduler->running_count; i++) {
     tn_request *request = scheduler->running[i];
-    request->entry = TN_NO_ENTRY;
     scheduler->pending[i] = !suspect || suspect == request ? runnable(request) : 0;
-    scheduler->silent[i] = tn_request_silent(request);
+    scheduler->silent[i] = silent_rows(request);
   }
   tn_plan(scheduler->pending, scheduler->silent, scheduler->planned, scheduler->running_count, scheduler->chunk,
           scheduler->kv.info.max_logits_rows, &scheduler->turn);
   for (uint32_t i = 0; i < scheduler->running_count; i++) scheduler->running[i]->planned = scheduler->planned[i];
+}
+
+/* Does the planned step cost nothing if it is launched behind the one in flight? It does where those who draw in the
+ * first would have joined it, had it waited. */
+static bool is_worth_a_second(const tn_scheduler *scheduler) {
+  uint32_t decoding = 0;
+  for (uint32_t i = 0; i < scheduler->running_count; i++)
+    decoding += scheduler->planned[i] == 1 && scheduler->silent[i] == 0;
+  bool first_draws = scheduler->flights[scheduler->oldest].step.batch.logits_count > 0;
+  return !first_draws || decoding == scheduler->kv.info.max_logits_rows || decoding == scheduler->chunk;
 }
 
 /* Whose pages go when there are none left for `request`: the youngest's. Those older than it keep theirs, unless they
@@ -284,19 +373,28 @@ static tn_request *pick_victim(const tn_scheduler *scheduler, const tn_request *
   return is_alone && scheduler->running_count > 1 ? scheduler->running[scheduler->running_count - 2] : NULL;
 }
 
+static tn_status add_request(tn_flight *flight, tn_request *request, tn_error *error) {
+  const tn_ledger *ledger = request->ledger;
+  uint32_t silent = silent_rows(request), entry;
+  uint32_t first_logits = silent < request->planned ? silent : request->planned;
+  tn_status status = tn_step_add(&flight->step, request->ledger, request->tokens + ledger->length + ledger->in_flight,
+                                 request->planned + request->draft_count, first_logits, &entry, error);
+  if (status != TN_OK) return status;
+  flight->requests[entry] = request;
+  flight->planned[entry] = request->planned;
+  return TN_OK;
+}
+
 /* Puts the planned and drafted rows into the step, the oldest request's first; so those preempted for it are not in the
  * step yet. Nobody is preempted for drafts. One that finds no pages stays out of this step. On failure *culprit is the
  * request whose pages could not be had. */
-static tn_status add_rows(tn_scheduler *scheduler, bool is_alone, tn_request **culprit, tn_error *error) {
-  tn_step_begin(&scheduler->step);
+static tn_status add_rows(tn_scheduler *scheduler, tn_flight *flight, bool is_alone, tn_request **culprit,
+                          tn_error *error) {
   for (uint32_t i = 0; i < scheduler->running_count; i++) {
     tn_request *request = scheduler->running[i], *victim;
     tn_status status = TN_E_MEMORY;
     while (request->planned && status == TN_E_MEMORY) {
-      uint32_t silent = tn_request_silent(request),
-               first_logits = silent < request->planned ? silent : request->planned;
-      status = tn_step_add(&scheduler->step, request->ledger, request->tokens + request->ledger->length,
-                           request->planned + request->draft_count, first_logits, &request->entry, error);
+      status = add_request(flight, request, error);
       if (status == TN_OK) break;
       if (status == TN_E_MEMORY && request->draft_count) {
         request->draft_count = 0;
@@ -314,111 +412,53 @@ static tn_status add_rows(tn_scheduler *scheduler, bool is_alone, tn_request **c
   return TN_OK;
 }
 
+/* The same behind a step in flight: all of it as planned, or nothing. */
+static bool add_second(tn_scheduler *scheduler, tn_flight *flight) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; i < scheduler->running_count && status == TN_OK; i++)
+    if (scheduler->running[i]->planned) status = add_request(flight, scheduler->running[i], NULL);
+  if (status != TN_OK) tn_step_rollback_all(&flight->step);
+  return status == TN_OK && flight->step.batch.row_count;
+}
+
 /* ---- after the step ---- */
 
-/* Draws the request's next token from row `row` of its part of the step. */
-static tn_status draw_token(tn_scheduler *scheduler, tn_request *request, uint32_t row, tn_error *error) {
-  bool is_held = tn_request_is_held(request);
-  bool bans_end = tn_request_must_go_on(request) ||
-                  (!request->ignore_end && !is_held && tn_request_answered(request) < request->min_tokens);
-  tn_draw draw = {.sampling = &request->sampling,
-                  .logits = tn_step_logits(&scheduler->step, request->entry, row),
-                  .tokens = request->tokens,
-                  .token_count = request->token_count,
-                  .prompt_count = request->prompt_count,
-                  .banned = bans_end ? request->vocabulary->end_tokens : NULL,
-                  .banned_count = bans_end ? request->vocabulary->end_count : 0};
-  tn_status status = TN_OK;
-  if (is_held) status = tn_constraint_allowed(request->constraint, &draw.allowed, &draw.allowed_count, error);
-  return status == TN_OK ? tn_sampler_draw(scheduler->sampler, &draw, &scheduler->sample, error) : status;
-}
-
-/* Gives out the log-probabilities of prompt tokens that the step's rows tell. */
-static tn_status score_prompt(tn_scheduler *scheduler, tn_request *request, tn_error *error) {
-  tn_status status = TN_OK;
-  uint32_t present = request->ledger->length;
-  if (request->scored == 0) tn_request_put_score(request, NULL);
-  for (uint32_t row = tn_request_silent(request); row < request->planned && status == TN_OK; row++) {
-    uint32_t next = present + row + 1;
-    if (next >= request->prompt_count) break;
-    status = tn_sampler_score(scheduler->sampler, tn_step_logits(&scheduler->step, request->entry, row),
-                              request->tokens[next], next, request->sampling.top_logprobs, &scheduler->sample, error);
-    if (status == TN_OK) tn_request_put_score(request, &scheduler->sample);
+/* Samples and commits one request's entry of the step. */
+static void finish_rows(tn_scheduler *scheduler, tn_flight *flight, uint32_t entry) {
+  tn_request *request = flight->requests[entry];
+  uint32_t planned = flight->planned[entry];
+  if (request->ending != TN_FINISH_NONE || atomic_load(&request->cancelled)) { /* it ends where it is */
+    tn_step_rollback(&flight->step, entry);
+    return;
   }
-  return status;
-}
-
-/* Draws tokens as long as they are those drafted, the first one that isn't included. *rows: how many of the rows were
- * of the answer. */
-static tn_status draw_tokens(tn_scheduler *scheduler, tn_request *request, uint32_t *rows, tn_finish *finish,
-                             tn_error *error) {
-  uint32_t accepted = 0, compared = 0;
-  bool is_accepted = true;
-  tn_status status = TN_OK;
-  *rows = 0;
-  while (is_accepted && status == TN_OK && *finish == TN_FINISH_NONE) {
-    status = draw_token(scheduler, request, request->planned - 1 + accepted, error);
-    if (status != TN_OK) break;
-    *rows = request->planned + accepted;
-    is_accepted = false;
-    if (accepted < request->draft_count) {
-      int32_t draft = request->tokens[request->token_count];
-      is_accepted = tn_speculation_accepts(&scheduler->speculation, request, draft, &scheduler->sample);
-      accepted += is_accepted;
-      compared++;
-    }
-    status = tn_request_put(request, &scheduler->sample, finish, error);
-  }
-  if (*rows) tn_speculation_verified(&scheduler->speculation, request, compared, accepted);
-  return status;
-}
-
-/* Samples and commits one request's part of the step. False when the request has ended. */
-static bool finish_rows(tn_scheduler *scheduler, tn_request *request) {
-  if (request->suspect_until <= request->ledger->length + request->planned) request->suspect_until = 0;
-  bool is_last = request->planned == tn_request_pending(request), draws = is_last && !request->has_no_answer;
+  if (request->suspect_until <= request->ledger->length + planned) request->suspect_until = 0;
+  bool is_last = planned == tn_request_pending(request), draws = is_last && !request->has_no_answer;
   tn_error error;
   tn_finish finish = is_last && !draws ? TN_FINISH_LENGTH : TN_FINISH_NONE;
   tn_status status = TN_OK;
-  uint32_t rows = request->planned;
-  if (tn_request_is_scoring(request)) status = score_prompt(scheduler, request, &error);
+  uint32_t rows = planned;
+  if (tn_request_is_scoring(request)) status = tn_score_prompt(scheduler, flight, entry, &error);
   if (status != TN_OK)
     rows = 0;
   else if (draws)
-    status = draw_tokens(scheduler, request, &rows, &finish, &error);
+    status = tn_draw_tokens(scheduler, flight, entry, &rows, &finish, &error);
   if (rows)
-    tn_step_commit_part(&scheduler->step, request->entry, rows);
+    tn_step_commit_part(&flight->step, entry, rows);
   else
-    tn_step_rollback(&scheduler->step, request->entry);
+    tn_step_rollback(&flight->step, entry);
   if (status != TN_OK) {
     end_running(scheduler, request, TN_FINISH_ERROR, &error);
   } else if (finish != TN_FINISH_NONE) {
     end_running(scheduler, request, finish, NULL);
   }
-  return status == TN_OK && finish == TN_FINISH_NONE;
 }
 
-static void finish_step(tn_scheduler *scheduler) {
-  if (scheduler->step.batch.row_count == 0) return;
+static void finish_step(tn_scheduler *scheduler, tn_flight *flight) {
+  const tn_batch *batch = &flight->step.batch;
   scheduler->counters.steps++;
-  scheduler->counters.rows += scheduler->step.batch.row_count;
-  for (uint32_t i = 0; i < scheduler->running_count;) {
-    tn_request *request = scheduler->running[i];
-    if (request->entry == TN_NO_ENTRY || finish_rows(scheduler, request)) i++;
-  }
-  tn_speculation_end(&scheduler->speculation, scheduler->step.batch.row_count);
-}
-
-/* Executes the step's rows; how long that takes is counted, and told to the speculation. */
-static tn_status run_rows(tn_scheduler *scheduler, tn_error *error) {
-  tn_speculation_look_ahead(&scheduler->speculation);
-  uint64_t start = tn_clock_ns();
-  tn_status status = tn_step_run(&scheduler->step, error);
-  uint64_t taken = tn_clock_ns() - start;
-  if (status != TN_OK) return status;
-  scheduler->counters.device_ns += taken;
-  tn_speculation_ran(&scheduler->speculation, scheduler->step.batch.row_count, taken);
-  return TN_OK;
+  scheduler->counters.rows += batch->row_count;
+  for (uint32_t entry = 0; entry < batch->sequence_count; entry++) finish_rows(scheduler, flight, entry);
+  tn_speculation_end(&scheduler->speculation, batch->row_count);
 }
 
 /* Opens a lost device again. All KV is gone: every request begins anew with the tokens it has. */
@@ -434,40 +474,93 @@ static void reopen(tn_scheduler *scheduler) {
 
 /* The step changed nothing. Those it concerns run alone next, and end with the error if that fails as well. Concerned
  * is the culprit, or without one everybody in the step. */
-static void handle_failure(tn_scheduler *scheduler, tn_request *culprit, const tn_error *error) {
-  scheduler->counters.failures++;
-  tn_log(TN_LOG_WARN, "a step failed: %s", error->message);
+static void handle_failure(tn_scheduler *scheduler, tn_flight *flight, tn_request *culprit, const tn_error *error) {
   tn_request *failed_alone = NULL;
   uint32_t concerned = 0;
-  for (uint32_t i = 0; i < scheduler->running_count; i++) {
-    tn_request *request = scheduler->running[i];
-    bool is_concerned = culprit ? request == culprit : request->entry != TN_NO_ENTRY;
-    if (request->entry != TN_NO_ENTRY) tn_step_rollback(&scheduler->step, request->entry);
-    if (!is_concerned) continue;
+  scheduler->counters.failures++;
+  tn_log(TN_LOG_WARN, "a step failed: %s", error->message);
+  tn_step_rollback_all(&flight->step);
+  for (uint32_t i = 0; i < (culprit ? 1 : flight->step.batch.sequence_count); i++) {
+    tn_request *request = culprit ? culprit : flight->requests[i];
+    uint32_t reached = request->ledger->length + (culprit ? culprit->planned : flight->planned[i]);
+    if (request->ending != TN_FINISH_NONE) continue;
     concerned++;
     if (request->suspect_until) failed_alone = request;
-    uint32_t reached = request->ledger->length + request->planned;
     if (request->suspect_until < reached) request->suspect_until = reached;
   }
   if (concerned == 1 && failed_alone) end_running(scheduler, failed_alone, TN_FINISH_ERROR, error);
   if (error->status == TN_E_DEVICE_LOST) reopen(scheduler);
 }
 
-bool tn_scheduler_step(tn_scheduler *scheduler) {
-  end_overdue(scheduler);
+/* ---- steps on their way ---- */
+
+/* Makes a step and submits it. False when there is nothing to be launched, or when that failed. */
+static bool launch(tn_scheduler *scheduler) {
+  bool is_second = scheduler->flying > 0;
+  tn_flight *flight = &scheduler->flights[(scheduler->oldest + scheduler->flying) % TN_MOST_IN_FLIGHT];
   admit_waiting(scheduler);
   const tn_request *suspect = oldest_suspect(scheduler);
+  if (is_second && (suspect || scheduler->is_kept_out || scheduler->speculation.drafter)) return false;
+  uint32_t turn = scheduler->turn;
   plan_rows(scheduler, suspect);
+  if (is_second && !is_worth_a_second(scheduler)) {
+    scheduler->turn = turn;
+    return false;
+  }
   tn_speculation_draft(&scheduler->speculation, scheduler->running, scheduler->running_count, scheduler->chunk,
                        scheduler->kv.info.max_logits_rows, !suspect);
-  tn_error error = {0};
-  tn_request *culprit;
-  tn_status status = add_rows(scheduler, suspect != NULL, &culprit, &error);
-  if (status == TN_OK) status = run_rows(scheduler, &error);
-  if (status == TN_OK) {
-    finish_step(scheduler);
-  } else {
-    handle_failure(scheduler, culprit, &error);
+  tn_request *culprit = NULL;
+  tn_step_begin(&flight->step);
+  flight->error = (tn_error){0};
+  if (is_second) {
+    if (!add_second(scheduler, flight)) return false;
+  } else if (add_rows(scheduler, flight, suspect != NULL, &culprit, &flight->error) != TN_OK) {
+    handle_failure(scheduler, flight, culprit, &flight->error);
+    return false;
   }
-  return scheduler->running_count > 0 || scheduler->waiting_count > 0;
+  if (!flight->step.batch.row_count) return false;
+  tn_speculation_look_ahead(&scheduler->speculation);
+  flight->start_ns = tn_clock_ns();
+  flight->status = tn_step_submit(&flight->step, &flight->error);
+  scheduler->flying++;
+  scheduler->counters.second_steps += is_second;
+  return true;
+}
+
+/* Waits for the step in flight that was launched first, draws and commits. */
+static void land(tn_scheduler *scheduler) {
+  tn_flight *flight = &scheduler->flights[scheduler->oldest];
+  if (flight->status == TN_OK) flight->status = tn_step_wait(&flight->step, &flight->error);
+  uint64_t now = tn_clock_ns();
+  uint64_t taken = now - (flight->start_ns > scheduler->landed_ns ? flight->start_ns : scheduler->landed_ns);
+  scheduler->landed_ns = now;
+  scheduler->oldest = (scheduler->oldest + 1) % TN_MOST_IN_FLIGHT;
+  scheduler->flying--;
+  if (flight->status == TN_OK) {
+    scheduler->counters.device_ns += taken;
+    tn_speculation_ran(&scheduler->speculation, flight->step.batch.row_count, taken);
+    finish_step(scheduler, flight);
+  } else {
+    /* what was launched behind it may stand on its rows */
+    tn_flight *second = &scheduler->flights[scheduler->oldest];
+    if (scheduler->flying && second->status == TN_OK) tn_step_wait(&second->step, NULL);
+    if (scheduler->flying) tn_step_rollback_all(&second->step);
+    scheduler->flying = 0;
+    handle_failure(scheduler, flight, NULL, &flight->error);
+  }
+  end_all_known(scheduler);
+}
+
+void tn_scheduler_settle(tn_scheduler *scheduler) {
+  while (scheduler->flying) land(scheduler);
+  tell_all(scheduler);
+}
+
+bool tn_scheduler_step(tn_scheduler *scheduler) {
+  end_overdue(scheduler);
+  bool was_launched = scheduler->flying < (scheduler->overlaps ? TN_MOST_IN_FLIGHT : 1) && launch(scheduler);
+  tell_all(scheduler);
+  bool waits = scheduler->overlaps && was_launched && scheduler->flying == 1 && !scheduler->speculation.drafter;
+  if (scheduler->flying && !waits) land(scheduler);
+  return scheduler->flying > 0 || scheduler->running_count > 0 || scheduler->waiting_count > 0;
 }

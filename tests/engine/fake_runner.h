@@ -36,6 +36,7 @@ typedef struct fake_config {
   uint32_t group_count;
   uint32_t windows[TN_MAX_GROUPS];
   uint32_t state_slots; /* 0: no recurrent states */
+  bool overlaps;
 } fake_config;
 
 typedef struct fake_faults {
@@ -52,14 +53,14 @@ struct tn_runner {
   tn_runner_info info;
   int32_t *slots[TN_MAX_GROUPS]; /* [pages * TN_PAGE_SLOTS] */
   uint64_t *states;              /* [state_slots] */
-  float *logits;
-  uint64_t submits, copies, reopened;
-  tn_status pending; /* of the step in flight */
-  bool in_flight, is_lost;
+  float *logits;                 /* [2][max_logits_rows, vocabulary] */
+  uint64_t submits, waits, copies, reopened;
+  tn_status pending[2]; /* of the steps in flight */
+  bool is_lost;
   fake_faults faults;
   uint64_t model, configuration; /* fingerprints */
   uint64_t *clock;               /* of a simulation: each step takes step_ns and row_ns a row; or NULL */
-  uint64_t step_ns, row_ns, taken_ns;
+  uint64_t step_ns, row_ns, taken_ns[2];
 };
 
 static uint64_t fake_mix(uint64_t hash, int32_t token, uint32_t position) {
@@ -100,13 +101,14 @@ static tn_runner *fake_create(const fake_config *config) {
                                   .state_bytes = config->state_slots ? sizeof(uint64_t) : 0,
                                   .threads = 1,
                                   .batch_invariant = true,
+                                  .overlaps = config->overlaps,
                                   .device = "fake"};
   for (uint32_t g = 0; g < config->group_count; g++) {
     runner->info.groups[g] = (tn_runner_group){.window = config->windows[g], .page_bytes = TN_PAGE_SLOTS * 4};
     runner->slots[g] = calloc((size_t)config->pages * TN_PAGE_SLOTS, sizeof(int32_t));
   }
   runner->states = calloc(config->state_slots + 1, sizeof *runner->states);
-  runner->logits = calloc((size_t)config->max_logits_rows * FAKE_VOCABULARY, sizeof(float));
+  runner->logits = calloc((size_t)config->max_logits_rows * FAKE_VOCABULARY, 2 * sizeof(float));
   return runner;
 }
 
@@ -130,19 +132,20 @@ static int32_t *fake_slot(tn_runner *runner, const tn_batch *batch, const tn_seq
 }
 
 static bool fake_fails(tn_runner *runner, const tn_batch *batch) {
+  tn_status *pending = &runner->pending[runner->submits % 2];
   const fake_faults *faults = &runner->faults;
   uint64_t row = faults->fail_steps ? faults->fail_steps : 1;
   if (runner->is_lost) {
-    runner->pending = TN_E_DEVICE_LOST;
+    *pending = TN_E_DEVICE_LOST;
     return true;
   }
-  runner->pending = TN_OK;
+  *pending = TN_OK;
   if (faults->fail_step && runner->submits >= faults->fail_step && runner->submits < faults->fail_step + row)
-    runner->pending = faults->step_status;
+    *pending = faults->step_status;
   for (uint32_t i = 0; i < batch->row_count && faults->poison; i++)
-    if (batch->rows[i].token == faults->poison) runner->pending = faults->step_status;
-  runner->is_lost = runner->pending == TN_E_DEVICE_LOST;
-  return runner->pending != TN_OK;
+    if (batch->rows[i].token == faults->poison) *pending = faults->step_status;
+  runner->is_lost = *pending == TN_E_DEVICE_LOST;
+  return *pending != TN_OK;
 }
 
 static uint64_t fake_row_hash(tn_runner *runner, const tn_batch *batch, const tn_sequence *sequence, uint32_t count) {
@@ -167,13 +170,15 @@ static uint64_t fake_state(tn_runner *runner, const tn_batch *batch, uint32_t nu
 }
 
 tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *error) {
-  if (runner->in_flight) return tn_fail(error, TN_E_BUSY, "a step is in flight");
+  if (runner->submits - runner->waits == (runner->info.overlaps ? 2 : 1))
+    return tn_fail(error, TN_E_BUSY, "no more steps can be in flight");
   FAKE_CHECK(batch->row_count > 0 && batch->row_count <= runner->info.max_rows);
   FAKE_CHECK(batch->sequence_count <= runner->info.max_sequences &&
              batch->logits_count <= runner->info.max_logits_rows);
   runner->submits++;
-  runner->taken_ns = runner->step_ns + batch->row_count * runner->row_ns;
-  runner->in_flight = true;
+  runner->taken_ns[runner->submits % 2] = runner->step_ns + batch->row_count * runner->row_ns;
+  float *logits_of_step =
+      runner->logits + (size_t)(runner->submits % 2) * runner->info.max_logits_rows * FAKE_VOCABULARY;
   bool fails = fake_fails(runner, batch);
   uint32_t logits_done = 0, rows_done = 0;
   for (uint32_t s = 0; s < batch->sequence_count; s++) {
@@ -190,7 +195,7 @@ tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *e
       state = fake_mix(state, row->token, slot);
       if (!row->wants_logits) continue;
       FAKE_CHECK(batch->logits_rows[logits_done] == sequence->first_row + i);
-      float *logits = runner->logits + (size_t)logits_done++ * FAKE_VOCABULARY;
+      float *logits = logits_of_step + (size_t)logits_done++ * FAKE_VOCABULARY;
       uint64_t recurrent = runner->info.state_slots ? state : 0;
       if (!fails) fake_logits(fake_row_hash(runner, batch, sequence, slot + 1) + recurrent, logits);
       if (runner->faults.nan_step == runner->submits) logits[7] = NAN;
@@ -204,11 +209,12 @@ tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *e
 
 tn_status tn_runner_wait(tn_runner *runner, uint64_t deadline_ns, const float **logits, tn_error *error) {
   (void)deadline_ns;
-  FAKE_CHECK(runner->in_flight);
-  runner->in_flight = false;
-  if (runner->clock) *runner->clock += runner->taken_ns;
-  *logits = runner->logits;
-  if (runner->pending != TN_OK) return tn_fail(error, runner->pending, "fake fault in step %d", (int)runner->submits);
+  FAKE_CHECK(runner->waits < runner->submits);
+  uint64_t step = ++runner->waits;
+  if (runner->clock) *runner->clock += runner->taken_ns[step % 2];
+  *logits = runner->logits + (size_t)(step % 2) * runner->info.max_logits_rows * FAKE_VOCABULARY;
+  if (runner->pending[step % 2] != TN_OK)
+    return tn_fail(error, runner->pending[step % 2], "fake fault in step %d", (int)step);
   return TN_OK;
 }
 

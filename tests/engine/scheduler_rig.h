@@ -36,8 +36,16 @@ typedef struct test_drafting {
   uint32_t right, k;
 } test_drafting;
 
+/* Tests run twice: one step after the other, and with steps in flight (RUN_BOTH_WAYS). */
+static bool rig_overlaps;
+
+#define RUN_BOTH_WAYS(tests)                                                    \
+  (cmocka_run_group_tests_name("one step after the other", tests, NULL, NULL) + \
+   (rig_overlaps = true, cmocka_run_group_tests_name("steps in flight", tests, NULL, NULL)))
+
 static inline void rig_init_drafting(test_rig *rig, fake_config config, uint32_t max_running, tn_kv_options kv,
                                      test_drafting drafting) {
+  config.overlaps = config.overlaps || rig_overlaps;
   *rig = (test_rig){.config = config, .runner = fake_create(&config)};
   tn_scheduler_options options = {.max_running = max_running, .chunk = config.max_rows, .kv = kv};
   if (drafting.is_on) {

@@ -17,12 +17,16 @@ static const fake_config PLAIN = {
     .max_rows = 64, .max_sequences = 4, .max_logits_rows = 64, .max_context = 2048, .pages = 128, .group_count = 1};
 static const tn_vocabulary VOCABULARY = {.size = FAKE_VOCABULARY};
 
+static bool overlaps; /* the runner does */
+
 static tn_engine *start(uint32_t queue) {
+  fake_config config = PLAIN;
+  config.overlaps = overlaps;
   tn_engine_options options = TN_ENGINE_OPTIONS;
   options.queue = queue;
   tn_engine *engine;
   tn_error error;
-  if (tn_engine_start(fake_create(&PLAIN), (tn_engine_drafting){0}, NULL, &VOCABULARY, &options, &engine, &error) !=
+  if (tn_engine_start(fake_create(&config), (tn_engine_drafting){0}, NULL, &VOCABULARY, &options, &engine, &error) !=
       TN_OK)
     fail_msg("%s", error.message);
   return engine;
@@ -306,5 +310,7 @@ int main(void) {
       cmocka_unit_test(full_queue_is_busy),        cmocka_unit_test(wrong_requests_are_refused),
       cmocka_unit_test(waiting_has_a_limit),       cmocka_unit_test(steps_allocate_nothing),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = cmocka_run_group_tests_name("one step after the other", tests, NULL, NULL);
+  overlaps = true;
+  return failed + cmocka_run_group_tests_name("steps in flight", tests, NULL, NULL);
 }

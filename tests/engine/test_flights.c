@@ -14,6 +14,8 @@
 #include "accounting.h"
 #include "base/os.h"
 #include "model/model.h"
+#include "support/engine.h"
+#include "support/parrot.h"
 
 #define TOKENS 90u
 
@@ -145,6 +147,92 @@ static void holds_in_private_memory(void **state) {
   check_model("gemma3", "reference,private-memory=1", false);
 }
 
+/* ---- texts that wait ---- */
+
+#define FILE_NAME "flights-parrot.gguf"
+#define ASKED 12u
+
+typedef struct heard {
+  char text[400];
+  uint32_t finish, completion_tokens, stop_string;
+} heard;
+
+/* Requests that end in every way a text can: by a stop string within and across tokens, by a pattern that is complete,
+ * by the script's end, by their number of tokens; some at temperature 1 from a model that is sure. */
+static tn_request *ask(tn_engine *engine, uint32_t number, const char *name) {
+  static const char *const stops[][2] = {{"mma d", "never"}, {"never", "beta"}, {"zeta", " zeta"}};
+  tn_request_options options = TN_REQUEST_OPTIONS;
+  options.prompt = name;
+  options.max_tokens = number % 4 == 3 ? 5 + number : 40;
+  options.temperature = number % 2 ? 1.0f : 0.0f;
+  options.top_k = 1;
+  if (number % 4 == 0) {
+    options.stop = stops[number / 4 % 3];
+    options.stop_count = 2;
+  }
+  if (number % 4 == 1) options.pattern = number > 6 ? "alpha be(ta)? gamma delta" : "alpha ([a-z]+ )*";
+  return must_submit(engine, &options);
+}
+
+static void hear(tn_request *request, heard *got) {
+  tn_output output = TN_OUTPUT;
+  memset(got, 0, sizeof *got);
+  while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT)
+    strncat(got->text, output.text, sizeof got->text - strlen(got->text) - 1);
+  if (output.kind != TN_OUTPUT_DONE) fail_msg("%s", output.error.message);
+  got->finish = output.finish;
+  got->completion_tokens = output.completion_tokens;
+  got->stop_string = output.stop_string;
+  tn_request_destroy(request);
+}
+
+static void texts_can_wait(void **state) {
+  (void)state;
+  static const char *const words[] = {"al", "pha",   " beta", " gam",  "ma",  " del",
+                                      "ta", " epsi", "lon",   " zeta", " eta"};
+  static heard got[2][ASKED];
+  static const char *const ways[] = {"off", "on"};
+  char name[16];
+  parrot p;
+  tn_model *model;
+  tn_error error;
+  parrot_init(&p);
+  parrot_begin(&p, name);
+  for (size_t i = 0; i < TN_COUNT(words); i++) parrot_say(&p, words[i], strlen(words[i]), false);
+  parrot_end(&p);
+  parrot_write(&p, FILE_NAME, "");
+  parrot_finish(&p);
+  if (tn_model_open(FILE_NAME, &model, &error) != TN_OK) fail_msg("%s", error.message);
+  for (uint32_t way = 0; way < 2; way++) {
+    tn_engine_options options = TN_ENGINE_OPTIONS;
+    options.overlap = ways[way];
+    options.max_sequences = 5;
+    options.chunk = 6;
+    tn_engine *engine = must_start(model, &options);
+    tn_request *requests[ASKED];
+    for (uint32_t i = 0; i < ASKED; i++) requests[i] = ask(engine, i, name);
+    for (uint32_t i = 0; i < ASKED; i++) hear(requests[i], &got[way][i]);
+    tn_engine_info info = TN_ENGINE_INFO;
+    do tn_engine_describe(engine, &info);
+    while (info.running || info.waiting);
+    assert_int_equal(info.pages_used, 0);
+    assert_int_equal(info.overlaps, way);
+    tn_engine_destroy(engine);
+  }
+  for (uint32_t i = 0; i < ASKED; i++) {
+    assert_string_equal(got[1][i].text, got[0][i].text);
+    assert_memory_equal(&got[1][i], &got[0][i], sizeof got[0][i]);
+  }
+  assert_string_equal(got[0][0].text, "alpha beta ga");
+  assert_int_equal(got[0][0].stop_string, 1);
+  assert_string_equal(got[0][4].text, "alpha ");
+  assert_string_equal(got[0][9].text, "alpha beta gamma delta");
+  assert_int_equal(got[0][9].finish, TN_FINISH_STOP);
+  assert_int_equal(got[0][2].completion_tokens, TN_COUNT(words) + 1);
+  tn_model_close(model);
+  remove(FILE_NAME);
+}
+
 static void other_words_are_refused(void **state) {
   (void)state;
   tn_model *model;
@@ -162,6 +250,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(holds_on_cpu),
       cmocka_unit_test(holds_in_private_memory),
+      cmocka_unit_test(texts_can_wait),
       cmocka_unit_test(other_words_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

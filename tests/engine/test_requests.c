@@ -28,8 +28,12 @@ typedef struct answer {
 
 static tn_model *model;
 
-static tn_engine *start(const tn_engine_options *options) {
-  return must_start(model, options);
+static const char *overlap = "off";
+
+static tn_engine *start(const tn_engine_options *given) {
+  tn_engine_options options = *given;
+  options.overlap = overlap;
+  return must_start(model, &options);
 }
 
 static tn_request *submit(tn_engine *engine, uint32_t number) {
@@ -245,5 +249,7 @@ int main(void) {
       cmocka_unit_test(preemption_changes_nothing),   cmocka_unit_test(private_memory_changes_nothing),
       cmocka_unit_test(impossible_sizes_are_refused), cmocka_unit_test(steps_allocate_nothing),
   };
-  return cmocka_run_group_tests(tests, run_alone, close_model);
+  int failed = cmocka_run_group_tests_name("one step after the other", tests, run_alone, NULL);
+  overlap = "on"; /* the answers are to be those from before */
+  return failed + cmocka_run_group_tests_name("steps in flight", tests, NULL, close_model);
 }

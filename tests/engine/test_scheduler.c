@@ -430,5 +430,5 @@ int main(void) {
       cmocka_unit_test(late_request_ends_with_an_error),
       cmocka_unit_test(prompt_too_long_is_refused),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return RUN_BOTH_WAYS(tests);
 }

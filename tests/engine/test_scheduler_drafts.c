@@ -91,5 +91,5 @@ int main(void) {
       cmocka_unit_test(failing_drafters_cost_nobody),
       cmocka_unit_test(drafts_preempt_nobody),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return RUN_BOTH_WAYS(tests);
 }

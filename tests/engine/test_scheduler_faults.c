@@ -116,5 +116,5 @@ int main(void) {
       cmocka_unit_test(dead_device_fails_all_and_later_ones),
       cmocka_unit_test(not_a_number_is_an_error_of_one),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return RUN_BOTH_WAYS(tests);
 }

@@ -117,6 +117,9 @@ typedef struct tn_engine_options {
   const char *overlap; /* while the device runs a step, the host tells what the last one gave and prepares the next:
                           "auto" (NULL; where the device's threads leave a processor free), "on" or "off". The answers
                           are the same */
+  const char *place;   /* which layers run on which device (docs/placement.md): "layers 0-11=D,12-23=E,rest=F", where
+                          `device` may stand for the rest; or "auto": layers are spread over all devices of the driver
+                          that `device` names. NULL: all on `device` */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS \
   { .size = sizeof(tn_engine_options) }

@@ -53,6 +53,7 @@ typedef struct tn_generator {
   {"tools", 0, TN_CLI_TEXT, &(g).tools_file, "F", "tools that the model may call, a JSON array in file F; each call is printed as a line {\"tool_call\": ...}", 0, 0}, \
   {"tool-choice", 0, TN_CLI_TEXT, &(g).request.tool_choice, "C", "auto (default), none, required or function:NAME", 0, 0}, \
   {"device", 0, TN_CLI_TEXT, &(g).engine_options.device, "D", "device that runs the model (tenon devices lists them)", 0, 0}, \
+  TN_PLACE_OPTION((g).engine_options.place), \
   {"threads", 't', TN_CLI_U32, &(g).engine_options.threads, "N", "threads; default: the processors allowed", 1, 256}, \
   {"ctx", 0, TN_CLI_U32, &(g).engine_options.context, "N", "context; default: the model's", 1, 1 << 28}, \
   {"kv", 0, TN_CLI_TEXT, &(g).engine_options.kv, "TYPE", "KV memory in f16 (default), bf16, f32 or int8", 0, 0}, \

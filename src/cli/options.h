@@ -49,6 +49,12 @@ typedef enum tn_cli_result {
   TN_CLI_MISUSED = 2 /* a message was printed to stderr: exit 2 */
 } tn_cli_result;
 
+/* The row of --place, for every command that takes --device; the text of tn_engine_options.place. */
+/* clang-format off */
+#define TN_PLACE_OPTION(target) \
+  {"place", 0, TN_CLI_TEXT, &(target), "P", "layers by device, as \"layers 0-11=D,12-23=E,rest=F\"; auto: spread over all devices of --device's driver", 0, 0}
+/* clang-format on */
+
 /* Parses argv[1..]; options and positional arguments may be mixed, "--" ends the options. arguments[max_arguments]
  * receives the positional ones, *argument_count how many. Unknown options are refused with the nearest real one. */
 tn_cli_result tn_cli_parse(const tn_cli_command *command, int argc, char **argv, const char **arguments,

@@ -138,6 +138,7 @@ int tn_command_serve(int argc, char **argv) {
       {"stop-timeout", 0, TN_CLI_U32, &server->stop_seconds, "S", "answers may finish after SIGTERM; default 10", 0,
        3600},
       {"device", 0, TN_CLI_TEXT, &serve.engine.device, "D", "device that runs the model", 0, 0},
+      TN_PLACE_OPTION(serve.engine.place),
       {"threads", 't', TN_CLI_U32, &serve.engine.threads, "N", "threads; default: the processors allowed", 1, 1024},
       {"ctx", 0, TN_CLI_U32, &serve.engine.context, "N", "context; default: the model's", 1, 1 << 28},
       {"kv", 0, TN_CLI_TEXT, &serve.engine.kv, "TYPE", "KV memory in f16 (default), bf16, f32 or int8", 0, 0},

@@ -17,6 +17,10 @@ const tn_driver *tn_builtin_driver(size_t index) {
   return index < TN_COUNT(drivers) ? drivers[index]() : NULL;
 }
 
+const char *tn_default_driver(void) {
+  return tn_builtin_driver(0)->name;
+}
+
 const tn_device_wrapper *tn_builtin_wrapper(const char *name, size_t size) {
   static const tn_device_wrapper faulty = {"faulty", tn_faulty_driver, tn_faulty_takes, tn_faulty_wrap,
                                            tn_faulty_remember};

@@ -18,6 +18,7 @@ typedef struct tn_device_spec {
   const tn_device_wrapper *wrapper; /* NULL: none */
   const char *name;
   uint32_t index;
+  bool has_index;                 /* it is given */
   tn_option options[MAX_OPTIONS]; /* the driver's first, then from `inner_count` on the wrapper's */
   uint32_t inner_count, count;
 } tn_device_spec;
@@ -31,8 +32,7 @@ typedef struct tn_opened_internals {
 /* ---- specs ---- */
 
 /* Cuts the index from the end of NAME:INDEX. */
-static tn_status cut_index(const char *spec, char *name, uint32_t *index, tn_error *error) {
-  *index = 0;
+static tn_status cut_index(const char *spec, char *name, tn_device_spec *out, tn_error *error) {
   char *colon = strrchr(name, ':');
   if (!colon || strchr(colon, '/')) return TN_OK; /* none, or a path with a colon in it */
   char *end;
@@ -41,7 +41,8 @@ static tn_status cut_index(const char *spec, char *name, uint32_t *index, tn_err
     return tn_fail(error, TN_E_INVALID, "device spec '%s': '%s' is no device number", spec, colon + 1);
   }
   *colon = 0;
-  *index = (uint32_t)value;
+  out->index = (uint32_t)value;
+  out->has_index = true;
   return TN_OK;
 }
 
@@ -112,7 +113,7 @@ static tn_status parse_spec(const char *spec, const tn_option *more, uint32_t mo
   if (out->wrapper) name = colon + 1;
   tn_option all[MAX_OPTIONS];
   uint32_t count = 0;
-  tn_status status = cut_index(spec, name, &out->index, error);
+  tn_status status = cut_index(spec, name, out, error);
   if (status == TN_OK) status = cut_options(spec, options, all, &count, error);
   if (status == TN_OK && !*name) status = tn_fail(error, TN_E_INVALID, "device spec '%s': names no driver", spec);
   if (status) return status;
@@ -120,6 +121,31 @@ static tn_status parse_spec(const char *spec, const tn_option *more, uint32_t mo
   count = add_defaults(all, count, more, more_count, out->text + size + 1);
   sort_options(out, all, count);
   return TN_OK;
+}
+
+bool tn_device_spec_is(const char *spec, const char *driver) {
+  size_t bytes = strcspn(spec, ",:");
+  if (spec[bytes] == ':' && tn_builtin_wrapper(spec, bytes)) {
+    spec += bytes + 1;
+    bytes = strcspn(spec, ",:");
+  }
+  return strlen(driver) == bytes && memcmp(spec, driver, bytes) == 0;
+}
+
+tn_status tn_device_count(const char *spec, uint32_t *count, bool *has_index, tn_error *error) {
+  tn_device_spec parsed = {0};
+  tn_loaded_driver loaded = {0};
+  char reason[200];
+  *count = 0;
+  tn_status status = parse_spec(spec, NULL, 0, &parsed, error);
+  if (status == TN_OK) status = tn_driver_load(parsed.name, &loaded, error);
+  if (status == TN_OK) status = tn_driver_count(&loaded, count, reason, sizeof reason, error);
+  if (status == TN_OK && !*count)
+    status = tn_fail(error, TN_E_NOT_FOUND, "device %s: the driver sees none%s%s", spec, *reason ? ": " : "", reason);
+  *has_index = parsed.has_index;
+  tn_driver_unload(&loaded);
+  free(parsed.text);
+  return status;
 }
 
 /* ---- opening ---- */

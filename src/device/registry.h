@@ -22,6 +22,8 @@ typedef struct tn_loaded_driver {
 
 /* The built-in drivers, in the order they are listed to people; NULL past the last. */
 const tn_driver *tn_builtin_driver(size_t index);
+/* The name of the first of them: it runs what no device is named for, and what others lack. */
+const char *tn_default_driver(void);
 
 /* Loads a built-in driver by name or a library by path. Errors name the path or list the names: TN_E_NOT_FOUND,
  * TN_E_IO, TN_E_FORMAT (no driver, or one with holes), TN_E_UNSUPPORTED (no common abi version; both are named). */
@@ -31,6 +33,12 @@ void tn_driver_unload(tn_loaded_driver *driver);
 /* Devices the driver sees now. With none, `reason` (of `capacity` bytes, zero-terminated) may say why. */
 tn_status tn_driver_count(const tn_loaded_driver *driver, uint32_t *count, char *reason, size_t capacity,
                           tn_error *error);
+
+/* Does a device spec name a device of this driver, wrapped or not? */
+bool tn_device_spec_is(const char *spec, const char *driver);
+/* How many devices the driver that a spec names sees now; TN_E_NOT_FOUND, with its reason, when there is none.
+ * *has_index: the spec names one of them by number. Other errors as tn_driver_load, and for a malformed spec. */
+tn_status tn_device_count(const char *spec, uint32_t *count, bool *has_index, tn_error *error);
 
 /* ---- an opened device ---- */
 

@@ -2,6 +2,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/os.h"
+#include "device/registry.h"
 #include "engine/drafter.h"
 #include "engine/engine.h"
 #include "engine/pages.h"
@@ -44,6 +45,8 @@ static void size_runner(const tn_engine_options *options, uint32_t model_context
                                 .packed = options->packed,
                                 .weights = options->weights,
                                 .overlap = options->overlap ? options->overlap : "auto",
+                                .place = options->place,
+                                .fit_pages = !options->kv_bytes,
                                 .max_rows = options->chunk ? options->chunk : DEFAULT_CHUNK,
                                 .max_sequences = options->max_sequences ? options->max_sequences : DEFAULT_SEQUENCES,
                                 .max_context = options->context ? options->context : model_context};
@@ -82,8 +85,8 @@ static tn_status check_vocabularies(const tn_model *draft, const tn_vocabulary *
 }
 
 static bool drafts_elsewhere(const tn_engine_options *options) {
-  const char *device = options->device ? options->device : "cpu";
-  return options->draft_device && strcmp(options->draft_device, device) != 0;
+  const char *device = options->device ? options->device : tn_default_driver();
+  return options->draft_device && (options->place || strcmp(options->draft_device, device) != 0);
 }
 
 /* As the target's runner, but for the model's own context, and KV for no more than all sequences can hold. `threads`
@@ -96,6 +99,7 @@ static tn_status create_draft_runner(const tn_engine_options *options, const tn_
   own.context = target->max_context < about.context ? target->max_context : about.context;
   own.device = options->draft_device ? options->draft_device : options->device;
   own.overlap = "off"; /* a drafter waits for each of its steps */
+  own.place = NULL;
   if (drafts_elsewhere(options)) own.threads = 0;
   own.max_sequences = target->max_sequences;
   own.kv_bytes = 0;

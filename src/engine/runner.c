@@ -10,7 +10,7 @@ const tn_graph *tn_runner_graph(const tn_runner *runner) {
 }
 
 const char *tn_runner_device_name(const tn_runner *runner, uint32_t device) {
-  return device < runner->device_count ? opened_of(runner, device)->label : NULL;
+  return device < runner->device_count ? runner->devices[device].spec : NULL;
 }
 
 /* ---- a step ---- */
@@ -46,35 +46,6 @@ static tn_status check_batch(const tn_runner *runner, const tn_batch *batch, tn_
   return TN_OK;
 }
 
-static uint64_t rows_now(const runner_shape *shape, tn_ref value, const tn_batch *batch) {
-  int32_t rows = shape->graph->values[value].dims[0];
-  if (rows > 0) return (uint64_t)rows;
-  return rows == TN_DIM_R ? batch->logits_count : batch->row_count;
-}
-
-/* Brings the inputs of a part that another device wrote over to its device, through the host. */
-static tn_status carry_inputs(tn_runner *runner, const runner_shape *shape, const runner_part *part,
-                              const tn_batch *batch, tn_error *error) {
-  uint32_t to = part->partition->device;
-  for (uint32_t i = 0; i < part->partition->program->input_count; i++) {
-    tn_ref value = part->partition->inputs[i];
-    if (shape->graph->values[value].feed) continue; /* the host's */
-    size_t producer = tn_graph_producer(shape->graph, value);
-    uint32_t from = shape->graph->ops[producer].device;
-    if (from == to) continue;
-    const border_value *border = border_of(shape, value);
-    uint64_t bytes = border->row_bytes * rows_now(shape, value, batch);
-    const runner_device *source = runner->devices + from, *target = runner->devices + to;
-    tn_status status =
-        tn_device_copy_out(source->opened, source->queue, runner->staging, border->buffers[from], 0, bytes, error);
-    if (status == TN_OK) status = tn_device_synchronize(source->opened, source->queue, UINT64_MAX, error);
-    if (status == TN_OK)
-      status = tn_device_copy_in(target->opened, target->queue, border->buffers[to], 0, runner->staging, bytes, error);
-    if (status != TN_OK) return status;
-  }
-  return TN_OK;
-}
-
 static tn_status execute_part(tn_runner *runner, const runner_part *part, const tn_batch *batch, tn_error *error) {
   uint32_t device = part->partition->device;
   const runner_device *on = runner->devices + device;
@@ -98,8 +69,7 @@ static tn_status fetch_logits(tn_runner *runner, const runner_shape *shape, cons
   uint32_t device = last->partition->device;
   const border_value *border = border_of(shape, shape->graph->logits);
   unsigned char *host = tn_device_host_pointer(opened_of(runner, device), border->buffers[device]);
-  /* with several sets the staging memory begins with what is carried between devices */
-  unsigned char *staged = runner->staging + (runner->logits_sets > 1 ? (1 + set) * runner->staging_bytes : 0);
+  unsigned char *staged = host ? NULL : runner->staging + runner->carried_bytes + set * border->bytes;
   *logits = (const void *)(host ? host + set * border->bytes : staged);
   if (host || !batch->logits_count) return TN_OK;
   return tn_device_copy_out(opened_of(runner, device), runner->devices[device].queue, staged, border->buffers[device],
@@ -118,16 +88,22 @@ tn_status tn_runner_run_shape(tn_runner *runner, const runner_shape *shape, cons
                               const float **logits, tn_error *error) {
   tn_status status = TN_OK;
   place_logits(shape, set);
+  tn_runner_clear_borders(shape);
   for (size_t p = 0; p < shape->plan.partition_count && status == TN_OK; p++) {
-    status = carry_inputs(runner, shape, shape->parts + p, batch, error);
-    if (status == TN_OK) status = execute_part(runner, shape->parts + p, batch, error);
+    const runner_part *part = shape->parts + p;
+    status = tn_runner_carry_inputs(runner, shape, part, batch, error);
+    if (status == TN_OK) status = execute_part(runner, part, batch, error);
   }
   return status == TN_OK ? fetch_logits(runner, shape, batch, set, logits, error) : status;
 }
 
 tn_status tn_runner_finish_shape(tn_runner *runner, const runner_shape *shape, uint64_t deadline_ns, tn_error *error) {
-  uint32_t device = shape->parts[shape->plan.partition_count - 1].partition->device;
-  return tn_device_synchronize(opened_of(runner, device), runner->devices[device].queue, deadline_ns, error);
+  uint32_t last = shape->parts[shape->plan.partition_count - 1].partition->device;
+  tn_status status = tn_device_synchronize(opened_of(runner, last), runner->devices[last].queue, deadline_ns, error);
+  for (uint32_t device = 0; device < runner->device_count && status == TN_OK; device++)
+    if (device != last)
+      status = tn_device_synchronize(opened_of(runner, device), runner->devices[device].queue, deadline_ns, error);
+  return status;
 }
 
 tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *error) {

@@ -8,7 +8,12 @@
  * begins at the smallest length that holds its first rows and moves to the next when it grows past it. Page tables are
  * not looked at. A step runs sequence after sequence in pieces of the listed row counts, and is done when submit
  * returns. The context is cut to the longest length. Not there: shared prefixes, copied pages, counters, models with
- * recurrent states. */
+ * recurrent states.
+ *
+ * The layers may be spread over several devices (placement.h). The programs run in the order of the graph, whatever
+ * crosses from one device to another goes through the host. Pages and states have one number on all devices; each has
+ * the part of its layers. Of devices with a shape profile and others the profile counts for all; two different profiles
+ * are refused. */
 #ifndef TENON_ENGINE_RUNNER_H
 #define TENON_ENGINE_RUNNER_H
 
@@ -44,6 +49,8 @@ typedef struct tn_runner_options {
   const char *packed;  /* see tn_engine_options; NULL: "off" */
   const char *weights; /* see tn_engine_options; NULL: as they are */
   const char *overlap; /* see tn_engine_options; NULL: "off" */
+  const char *place;   /* see tn_engine_options; NULL: the whole model on `device` */
+  bool fit_pages;      /* cut `pages` to what the devices have free, too */
 } tn_runner_options;
 
 /* A layer group shares page tables: the engine keeps one table a group for each sequence. */
@@ -74,7 +81,7 @@ tn_status tn_runner_create(const struct tn_model *model, const tn_runner_options
                            tn_error *error);
 void tn_runner_destroy(tn_runner *runner);
 const tn_runner_info *tn_runner_describe(const tn_runner *runner);
-/* The graph after the passes (ops carry their device's number), and the name of a device by that number (NULL past the
+/* The graph after the passes (ops carry their device's number), and the spec of a device by that number (NULL past the
  * last). */
 const struct tn_graph *tn_runner_graph(const tn_runner *runner);
 const char *tn_runner_device_name(const tn_runner *runner, uint32_t device);
@@ -104,7 +111,8 @@ tn_status tn_runner_write_state(tn_runner *runner, uint32_t slot, const void *fr
  * bytes: the graph after the passes with its types and placement, devices and their instruction sets, tenon's version.
  * Sizes of memory don't count. */
 tn_status tn_runner_fingerprint(tn_runner *runner, uint64_t *model, uint64_t *configuration, tn_error *error);
-/* After TN_E_DEVICE_LOST: opens the device again and packs and allocates anew; all pages are empty. */
+/* After TN_E_DEVICE_LOST: opens the devices again, those that are not lost too, and packs and allocates anew; all pages
+ * are empty. */
 tn_status tn_runner_reopen(tn_runner *runner, tn_error *error);
 
 /* What a device measured of one op. */

@@ -1,25 +1,30 @@
-/* What the parts of the runner share: runner_setup.c makes it, runner_memory.c gives it memory, runner_weights.c its
- * weights, runner.c runs steps, runner_regions.c steps on devices with a shape profile. */
+/* What the parts of the runner share: runner_setup.c makes it, runner_devices.c opens its devices, runner_split.c
+ * spreads layers over them, runner_memory.c gives it memory, runner_states.c that of sequences, runner_weights.c its
+ * weights, runner.c runs steps, runner_borders.c carries values from device to device, runner_regions.c runs steps on
+ * devices with a shape profile. */
 #ifndef TENON_ENGINE_RUNNER_INTERNAL_H
 #define TENON_ENGINE_RUNNER_INTERNAL_H
 
 #include "device/registry.h"
 #include "engine/packed.h"
+#include "engine/placement.h"
 #include "engine/runner.h"
 #include "graph/passes.h"
 #include "model/model.h"
 
-#define MAX_DEVICES 2 /* the wanted one, and the cpu for what it lacks */
-#define MAX_PROFILE 8 /* row counts, and lengths, of a shape profile */
+#define MAX_DEVICES (TN_MOST_PLACED + 1) /* those that layers are placed on, and one for what they lack */
+#define MAX_PROFILE 8                    /* row counts, and lengths, of a shape profile */
 
 typedef struct runner_device {
+  const char *spec;
   tn_opened_device *opened;
   tn_queue *queue;
   tn_buffer *weights, *states, *scratch;
   uint64_t weight_bytes, state_bytes, scratch_bytes;
-  bool filled;            /* the weights came from the stored form */
-  tn_packed packed;       /* where the packed weights are stored, while that isn't done */
-  tn_packed_store *store; /* and who stores them */
+  uint64_t page_bytes, slot_bytes; /* of all its KV, and of all its recurrent states */
+  bool filled;                     /* the weights came from the stored form */
+  tn_packed packed;                /* where the packed weights are stored, while that isn't done */
+  tn_packed_store *store;          /* and who stores them */
 } runner_device;
 
 /* A step in flight. */
@@ -45,9 +50,18 @@ typedef struct runner_lane {
 typedef struct border_value {
   tn_ref value;
   uint64_t row_bytes, bytes;
+  uint32_t writer; /* the device that computes it */
   bool on_device[MAX_DEVICES];
+  bool is_there[MAX_DEVICES]; /* it has been carried there in this step */
   tn_buffer *buffers[MAX_DEVICES];
 } border_value;
+
+/* A border value on its way to a device. */
+typedef struct runner_carried {
+  border_value *border;
+  uint64_t bytes;
+  unsigned char *staged; /* NULL: the host reads it where it was written */
+} runner_carried;
 
 /* A partition made ready: its executable and its bindings. Those of the states change with the sequence where KV is
  * contiguous, else none does. */
@@ -55,6 +69,7 @@ typedef struct runner_part {
   const tn_partition *partition;
   tn_executable *executable;
   tn_binding *inputs, *outputs, *states;
+  runner_carried *carried; /* room for all inputs */
 } runner_part;
 
 /* The model's programs for one shape: for any (the only one of a runner over paged KV), or for a number of rows and a
@@ -73,6 +88,7 @@ typedef struct runner_shape {
 typedef struct runner_profile {
   uint32_t rows[MAX_PROFILE], lengths[MAX_PROFILE]; /* rising */
   uint32_t row_count, length_count;
+  uint32_t device; /* whose it is */
 } runner_profile;
 
 /* Where the KV of a sequence is, on devices with contiguous KV. */
@@ -91,11 +107,15 @@ struct tn_runner {
   uint32_t shape_count;
   runner_device devices[MAX_DEVICES];
   uint32_t device_count;
+  tn_placement placement;     /* its specs are those of the first devices */
+  uint32_t fallback;          /* the device that runs what others lack */
   tn_weight_binding *weights; /* [device][value] */
   runner_region *regions;     /* [max_sequences]; contiguous KV only */
   uint64_t region_bytes[MAX_DEVICES][MAX_PROFILE];
-  unsigned char *staging; /* host copies of borders and logits, where a device's memory is not reachable */
-  uint64_t staging_bytes;
+  /* Host memory for what devices don't let the host reach: `carried_bytes` for what is on its way between devices, or
+   * made by the host for them, and behind it each set of logits. */
+  unsigned char *staging;
+  uint64_t carried_bytes;
   /* contiguous KV: the logits of a step's pieces, [TN_MAX_LOGITS_ROWS, vocabulary]; the piece that runs */
   float *gathered;
   tn_row *piece_rows;
@@ -122,9 +142,43 @@ static inline border_value *border_of(const runner_shape *shape, tn_ref value) {
   return border;
 }
 
+/* ---- runner_setup.c ---- */
+/* Builds the model's graph for a shape; its `fixed` is set. */
+tn_status tn_runner_make_graph(tn_runner *runner, runner_shape *shape, tn_error *error);
+/* Runs the passes over it. */
+tn_status tn_runner_compile(tn_runner *runner, runner_shape *shape, tn_error *error);
+
+/* ---- runner_devices.c ---- */
+/* Reads the placement and opens its devices. */
+tn_status tn_runner_open_devices(tn_runner *runner, tn_error *error);
+/* Chooses the fallback, and opens it where an op needs one and no opened device serves. */
+tn_status tn_runner_complement_devices(tn_runner *runner, tn_error *error);
+/* Closes all devices from number `first` on. */
+void tn_runner_close_devices(tn_runner *runner, uint32_t first);
+/* What the passes are to know of the devices. */
+tn_place_target tn_runner_target(tn_runner *runner);
+/* Are layers spread by tenon itself? */
+bool tn_runner_splits(const tn_runner *runner);
+/* What is free on a device now; UINT64_MAX: it doesn't say. */
+uint64_t tn_runner_free_memory(const tn_runner *runner, uint32_t device);
+
+/* ---- runner_split.c ---- */
+/* Spreads the layers over the opened devices by their free memory; those that are not needed are closed. */
+tn_status tn_runner_split(tn_runner *runner, tn_error *error);
+
 /* ---- runner_memory.c: what a runner takes of its devices, its shapes being compiled ---- */
 tn_status tn_runner_take_memory(tn_runner *runner, tn_error *error);
+/* Zeroed memory on a device; none when the runner only plans. */
+tn_status tn_runner_take(tn_runner *runner, uint32_t device, uint64_t bytes, tn_buffer **buffer, tn_error *error);
+/* The most bytes that a value takes that crosses between programs. */
+uint64_t tn_runner_border_bytes(const tn_graph *graph, tn_ref value);
 void tn_runner_release_memory(tn_runner *runner);
+
+/* ---- runner_states.c ---- */
+/* Sizes the memory of KV and recurrent states, and takes it. */
+tn_status tn_runner_take_states(tn_runner *runner, tn_error *error);
+/* What a device is asked about a state. */
+tn_state_desc tn_runner_state_desc(const tn_graph_value *value);
 
 /* ---- runner_weights.c ---- */
 /* Gives every weight its place on each device, and takes the memory for them, unless they are to come from a file. */
@@ -132,17 +186,28 @@ tn_status tn_runner_place_weights(tn_runner *runner, tn_error *error);
 /* Puts them there. */
 tn_status tn_runner_fill_weights(tn_runner *runner, tn_error *error);
 
+/* ---- runner_borders.c ---- */
+/* Before a step: nothing is anywhere. */
+void tn_runner_clear_borders(const runner_shape *shape);
+/* Brings the inputs of a part to its device. */
+tn_status tn_runner_carry_inputs(tn_runner *runner, const runner_shape *shape, const runner_part *part,
+                                 const tn_batch *batch, tn_error *error);
+/* The most host memory that is needed at a time for carrying, and for what the host feeds. */
+uint64_t tn_runner_carried_bytes(tn_runner *runner);
+/* Host memory that a set of logits needs; 0: the host reads them in place. */
+uint64_t tn_runner_logits_bytes(tn_runner *runner);
+
 /* ---- runner.c ---- */
 /* Runs the programs of a shape in order; the logits, of set `set`, are at *logits when the devices have been waited
  * for.
  */
 tn_status tn_runner_run_shape(tn_runner *runner, const runner_shape *shape, const tn_batch *batch, uint32_t set,
                               const float **logits, tn_error *error);
-/* Waits for the device of the last program. */
+/* Waits for the devices. */
 tn_status tn_runner_finish_shape(tn_runner *runner, const runner_shape *shape, uint64_t deadline_ns, tn_error *error);
 
 /* ---- runner_regions.c: devices with a shape profile ---- */
-/* Reads the profile of device 0; TN_E_UNSUPPORTED for one that makes no sense. */
+/* Reads the devices' profile; TN_E_UNSUPPORTED for one that makes no sense, or two that differ. */
 tn_status tn_runner_read_profile(tn_runner *runner, tn_error *error);
 /* Runs a checked batch sequence after sequence, in pieces of the listed row counts, to its end. */
 tn_status tn_runner_run_regions(tn_runner *runner, const tn_batch *batch, const float **logits, tn_error *error);

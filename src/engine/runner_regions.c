@@ -28,12 +28,11 @@ static bool read_list(const char *text, uint32_t most, uint32_t *numbers, uint32
   }
 }
 
-tn_status tn_runner_read_profile(tn_runner *runner, tn_error *error) {
-  tn_opened_device *device = opened_of(runner, 0);
-  runner_profile *profile = &runner->profile;
-  tn_runner_options *options = &runner->options;
+/* The profile of one device; nothing of both where it takes any rows over paged KV. */
+static tn_status read_device(tn_opened_device *device, runner_profile *profile, tn_error *error) {
   tn_property lengths = {.size = sizeof lengths};
   bool any_rows = !strcmp(device->properties.rows, "any");
+  *profile = (runner_profile){0};
   if (any_rows && !device->properties.contiguous_kv) return TN_OK;
   if (any_rows != !device->properties.contiguous_kv)
     return tn_fail(error, TN_E_UNSUPPORTED, "device %s: rows \"%s\" with %s KV; a list goes with contiguous KV",
@@ -50,6 +49,26 @@ tn_status tn_runner_read_profile(tn_runner *runner, tn_error *error) {
         "device %s: rows \"%s\", kv_lengths \"%s\"; expected rising lists of at most %d numbers, lengths above "
         "%u and not below the rows",
         device->label, device->properties.rows, lengths.text, MAX_PROFILE, TN_PAGE_SLOTS);
+  return TN_OK;
+}
+
+tn_status tn_runner_read_profile(tn_runner *runner, tn_error *error) {
+  runner_profile *profile = &runner->profile;
+  tn_runner_options *options = &runner->options;
+  for (uint32_t device = 0; device < runner->device_count; device++) {
+    runner_profile own;
+    tn_status status = read_device(opened_of(runner, device), &own, error);
+    if (status != TN_OK) return status;
+    own.device = device;
+    if (!own.row_count) continue;
+    if (has_profile(runner) && (memcmp(own.rows, profile->rows, sizeof own.rows) != 0 ||
+                                memcmp(own.lengths, profile->lengths, sizeof own.lengths) != 0))
+      return tn_fail(error, TN_E_UNSUPPORTED,
+                     "devices %s and %s can't run one model: they take other numbers of rows, or other lengths of KV",
+                     opened_of(runner, profile->device)->label, opened_of(runner, device)->label);
+    if (!has_profile(runner)) *profile = own;
+  }
+  if (!has_profile(runner)) return TN_OK;
   uint32_t longest = profile->lengths[profile->length_count - 1];
   if (options->max_context > longest) options->max_context = longest;
   while (profile->length_count > 1 && profile->lengths[profile->length_count - 2] >= options->max_context)

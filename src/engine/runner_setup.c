@@ -4,39 +4,7 @@
 #include <string.h>
 #include "engine/runner_internal.h"
 
-/* ---- devices and graph ---- */
-
-static bool supports(void *context, uint32_t device, const tn_op_query *query) {
-  const tn_runner *runner = context;
-  return tn_device_supports(opened_of(runner, device), query);
-}
-
-static tn_status open_device(tn_runner *runner, const char *spec, tn_error *error) {
-  runner_device *device = runner->devices + runner->device_count;
-  if (runner->options.threads && strstr(spec, "threads="))
-    return tn_fail(error, TN_E_INVALID, "threads: %u given, and device %s says its own", runner->options.threads, spec);
-  char threads[16];
-  snprintf(threads, sizeof threads, "%u", runner->options.threads);
-  const tn_option option = {"threads", threads};
-  tn_status status = tn_device_open(spec, &option, runner->options.threads != 0, &device->opened, error);
-  if (status != TN_OK) return status;
-  runner->device_count++;
-
-  return tn_device_queue_create(device->opened, &device->queue, error);
-}
-
-/* Opens the cpu behind the wanted device where that lacks an op of the graph. What a device with a shape profile lacks
- * only shows in the specialised graph, so there it is always opened. */
-static tn_status complement_device(tn_runner *runner, tn_error *error) {
-  const tn_graph *graph = runner->shapes[0].graph;
-  bool complete = !has_profile(runner);
-  for (size_t i = 0; i < graph->op_count && complete; i++) {
-    tn_op_query query;
-    tn_graph_query(graph, graph->ops + i, &query);
-    complete = supports(runner, 0, &query);
-  }
-  return complete ? TN_OK : open_device(runner, "cpu", error);
-}
+/* ---- graphs ---- */
 
 static tn_status dtype_of_kv(const char *name, uint32_t *dtype, tn_error *error) {
   static const uint32_t known[] = {TN_F16, TN_F32, TN_BF16, TN_I8};
@@ -54,13 +22,19 @@ static const char *kv_of(const tn_runner_options *options) {
   return options->activations && !strcmp(options->activations, "float") ? "f32" : "f16";
 }
 
-static tn_status make_graph(tn_runner *runner, runner_shape *shape, uint32_t kv_dtype, tn_error *error) {
+tn_status tn_runner_make_graph(tn_runner *runner, runner_shape *shape, tn_error *error) {
   const tn_runner_options *options = &runner->options;
+  uint32_t kv_dtype;
+  tn_status status = dtype_of_kv(kv_of(options), &kv_dtype, error);
+  if (status != TN_OK) return status;
+  if (has_profile(runner) && kv_dtype == TN_I8)
+    return tn_fail(error, TN_E_UNSUPPORTED, "kv: int8 given, device %s has contiguous KV: f16, f32 or bf16 there",
+                   opened_of(runner, runner->profile.device)->label);
   const tn_model_form form = {.context = options->max_context,
                               .kv_dtype = kv_dtype,
                               .weights = options->weights,
                               .exact = options->activations && !strcmp(options->activations, "float")};
-  tn_status status = tn_model_build(runner->model, &form, &shape->graph, error);
+  status = tn_model_build(runner->model, &form, &shape->graph, error);
   if (status != TN_OK) return status;
   shape->graph->max_rows = options->max_rows;
   shape->graph->max_sequences = options->max_sequences;
@@ -73,12 +47,7 @@ static tn_status make_graph(tn_runner *runner, runner_shape *shape, uint32_t kv_
 static tn_status make_graphs(tn_runner *runner, tn_error *error) {
   const runner_profile *profile = &runner->profile;
   const tn_hyper *hyper = tn_model_hyper(runner->model);
-  uint32_t kv_dtype;
-  tn_status status = dtype_of_kv(kv_of(&runner->options), &kv_dtype, error);
-  if (status != TN_OK) return status;
-  if (has_profile(runner) && kv_dtype == TN_I8)
-    return tn_fail(error, TN_E_UNSUPPORTED, "kv: int8 given, device %s has contiguous KV: f16, f32 or bf16 there",
-                   opened_of(runner, 0)->label);
+  tn_status status = TN_OK;
   if (runner->options.max_context > hyper->context)
     return tn_fail(error, TN_E_LIMIT, "context: %u positions wanted, the model was made for %u",
                    runner->options.max_context, hyper->context);
@@ -90,17 +59,17 @@ static tn_status make_graphs(tn_runner *runner, tn_error *error) {
     if (has_profile(runner))
       runner->shapes[s].fixed =
           (tn_fixed_shape){profile->rows[s % profile->row_count], profile->lengths[s / profile->row_count]};
-    status = make_graph(runner, runner->shapes + s, kv_dtype, error);
+    status = tn_runner_make_graph(runner, runner->shapes + s, error);
   }
   return status;
 }
 
-static tn_status compile(tn_runner *runner, runner_shape *shape, tn_error *error) {
+tn_status tn_runner_compile(tn_runner *runner, runner_shape *shape, tn_error *error) {
   const char *activations = runner->options.activations ? runner->options.activations : "auto";
   bool quantise = !strcmp(activations, "auto");
   if (!quantise && strcmp(activations, "float"))
     return tn_fail(error, TN_E_INVALID, "activations: \"%.40s\" given, expected auto or float", activations);
-  const tn_place_target target = {runner, runner->device_count, supports};
+  const tn_place_target target = tn_runner_target(runner);
   const tn_pass_options options = {.shape = shape->fixed,
                                    .quantise_activations = quantise,
                                    .passes = runner->options.passes,
@@ -142,16 +111,20 @@ static void describe(tn_runner *runner) {
     info->weight_bytes += runner->devices[device].weight_bytes;
     info->batch_invariant = info->batch_invariant && opened_of(runner, device)->properties.batch_invariant;
   }
-  info->threads = (uint32_t)opened_of(runner, 0)->properties.threads;
   info->overlaps = runner->logits_sets > 1;
-  snprintf(info->device, sizeof info->device, "%s", opened_of(runner, 0)->label);
+  for (uint32_t device = 0; device < runner->placement.spec_count; device++) {
+    const tn_opened_device *opened = opened_of(runner, device);
+    size_t used = strlen(info->device);
+    if (opened->properties.threads > info->threads) info->threads = (uint32_t)opened->properties.threads;
+    snprintf(info->device + used, sizeof info->device - used, "%s%s", used ? "+" : "", opened->label);
+  }
 }
 
 /* Everything behind opening the devices and making the graphs. */
 static tn_status setup(tn_runner *runner, tn_error *error) {
   tn_status status = TN_OK;
   for (uint32_t s = 0; s < runner->shape_count && status == TN_OK; s++)
-    status = compile(runner, runner->shapes + s, error);
+    status = tn_runner_compile(runner, runner->shapes + s, error);
   if (status == TN_OK) status = tn_runner_take_memory(runner, error);
   if (status == TN_OK) describe(runner);
   return status;
@@ -161,9 +134,9 @@ static tn_status setup(tn_runner *runner, tn_error *error) {
 static bool copy_options(tn_runner *runner, const tn_runner_options *options) {
   tn_arena_init(&runner->texts, 0);
   runner->options = *options;
-  const char **texts[] = {&runner->options.device, &runner->options.kv,     &runner->options.activations,
-                          &runner->options.passes, &runner->options.packed, &runner->options.weights,
-                          &runner->options.overlap};
+  const char **texts[] = {&runner->options.device,  &runner->options.kv,     &runner->options.activations,
+                          &runner->options.passes,  &runner->options.packed, &runner->options.weights,
+                          &runner->options.overlap, &runner->options.place};
   for (size_t i = 0; i < TN_COUNT(texts); i++) {
     if (!*texts[i]) continue;
     *texts[i] = tn_arena_copy(&runner->texts, *texts[i], strlen(*texts[i]));
@@ -181,10 +154,11 @@ tn_status tn_runner_create(const struct tn_model *model, const tn_runner_options
   if (!runner) return tn_fail(error, TN_E_MEMORY, "out of memory");
   runner->model = model;
   tn_status status = copy_options(runner, options) ? TN_OK : tn_fail(error, TN_E_MEMORY, "out of memory");
-  if (status == TN_OK) status = open_device(runner, options->device ? options->device : "cpu", error);
+  if (status == TN_OK) status = tn_runner_open_devices(runner, error);
   if (status == TN_OK) status = tn_runner_read_profile(runner, error);
   if (status == TN_OK) status = make_graphs(runner, error);
-  if (status == TN_OK) status = complement_device(runner, error);
+  if (status == TN_OK && tn_runner_splits(runner)) status = tn_runner_split(runner, error);
+  if (status == TN_OK) status = tn_runner_complement_devices(runner, error);
   if (status == TN_OK) status = tn_runner_choose_overlap(runner, error);
   if (status == TN_OK) status = setup(runner, error);
   if (status == TN_OK) status = tn_runner_start_lane(runner, error);
@@ -199,7 +173,8 @@ void tn_runner_destroy(tn_runner *runner) {
   if (!runner) return;
   tn_runner_end_lane(runner);
   release_all(runner);
-  for (uint32_t device = 0; device < runner->device_count; device++) tn_device_close(opened_of(runner, device));
+  tn_runner_close_devices(runner, 0);
+  tn_placement_finish(&runner->placement);
   tn_arena_finish(&runner->texts);
   free(runner);
 }

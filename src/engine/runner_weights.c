@@ -23,8 +23,8 @@ static tn_status check_weights(const tn_runner *runner, tn_error *error) {
     }
     if (!same)
       return tn_fail(error, TN_E_UNSUPPORTED, "device %s takes other ops at %u rows and length %u than at %u and %u",
-                     opened_of(runner, 0)->label, runner->shapes[s].fixed.rows, runner->shapes[s].fixed.length,
-                     runner->shapes[0].fixed.rows, runner->shapes[0].fixed.length);
+                     opened_of(runner, runner->profile.device)->label, runner->shapes[s].fixed.rows,
+                     runner->shapes[s].fixed.length, runner->shapes[0].fixed.rows, runner->shapes[0].fixed.length);
   }
   return TN_OK;
 }
@@ -179,12 +179,6 @@ static bool wants_stored(const tn_runner *runner, const runner_device *on) {
   return tn_device_can_map(on->opened) && (on->weight_bytes >= AUTO_BYTES || !is_auto(runner));
 }
 
-static uint64_t free_memory(runner_device *on) {
-  tn_property memory = {0};
-  tn_error error;
-  return tn_device_get(on->opened, "memory_free", &memory, &error) == TN_OK ? memory.u64 : UINT64_MAX;
-}
-
 /* ---- packing ---- */
 
 static tn_status pack_weight(tn_runner *runner, uint32_t device, tn_ref value, tn_buffer *to, uint64_t offset,
@@ -279,7 +273,7 @@ static tn_status take_weight_memory(tn_runner *runner, uint32_t device, tn_error
     if (status == TN_OK) {
       open_stored(on);
       if (on->weights) return TN_OK;
-      if (!is_auto(runner) || tn_memory_is_tight(on->weight_bytes, free_memory(on)))
+      if (!is_auto(runner) || tn_memory_is_tight(on->weight_bytes, tn_runner_free_memory(runner, device)))
         return fill_from_disk(runner, device, error);
     } else if (is_auto(runner)) {
       tn_packed_finish(&on->packed);

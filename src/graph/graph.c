@@ -12,6 +12,7 @@ tn_graph *tn_graph_create(void) {
   graph->kv_dtype = TN_F16;
   graph->logits = TN_NO_VALUE;
   graph->layer_name = "";
+  graph->layer = TN_BEFORE_LAYERS;
   return graph;
 }
 
@@ -36,12 +37,23 @@ void tn_graph_fail(tn_graph *graph, tn_status status, const char *format, ...) {
   va_end(list);
 }
 
-void tn_graph_set_layer(tn_graph *graph, const char *name) {
+static void set_layer(tn_graph *graph, uint32_t layer, const char *name) {
   char *copy = tn_arena_copy(&graph->arena, name, strlen(name));
+  graph->layer = layer;
   if (copy)
     graph->layer_name = copy;
   else
     tn_graph_fail(graph, TN_E_MEMORY, "graph: out of memory");
+}
+
+void tn_graph_begin_layer(tn_graph *graph, uint32_t layer) {
+  char name[32];
+  snprintf(name, sizeof name, "layer %u", layer);
+  set_layer(graph, layer, name);
+}
+
+void tn_graph_end_layers(tn_graph *graph, const char *name) {
+  set_layer(graph, TN_BEHIND_LAYERS, name);
 }
 
 static tn_graph_value *new_value(tn_graph *graph, const char *name, tn_ref *ref) {
@@ -162,6 +174,7 @@ tn_graph_op *tn_graph_insert_op(tn_graph *graph, size_t at) {
   memmove(graph->ops + at + 1, graph->ops + at, (graph->op_count - 1 - at) * sizeof *graph->ops);
   memset(graph->ops + at, 0, sizeof *graph->ops);
   graph->ops[at].name = "";
+  graph->ops[at].layer = TN_BEFORE_LAYERS;
   return graph->ops + at;
 }
 

@@ -42,13 +42,20 @@ typedef struct tn_graph_value {
 
 #define TN_MAX_ATTRIBUTE_BYTES 64
 
+/* The layer of an op that belongs to none: it stands before the layers (embeddings, rope tables), or behind them (the
+ * last norm, the head). */
+#define TN_BEFORE_LAYERS (UINT32_MAX - 1)
+#define TN_BEHIND_LAYERS UINT32_MAX
+
 typedef struct tn_graph_op {
   uint16_t opcode;
   uint8_t input_count, output_count;
   tn_ref inputs[TN_MAX_OPERANDS], outputs[TN_MAX_OPERANDS];
   _Alignas(8) unsigned char attributes[TN_MAX_ATTRIBUTE_BYTES];
   const char *name; /* the layer's name, for people */
-  uint32_t device;  /* set by place */
+  uint32_t layer;   /* its number, or one of the two above */
+  /* set by place: where it runs, and where it would if that device had all it needs */
+  uint32_t device, wanted;
 } tn_graph_op;
 
 typedef struct tn_graph_group {
@@ -66,7 +73,8 @@ typedef struct tn_graph {
   uint32_t kv_dtype;                                              /* of every KV state made from now on */
   uint32_t max_rows, max_sequences, max_logits_rows, max_context; /* maxima that memory is planned for */
   tn_ref logits;
-  const char *layer_name; /* given to ops built from now on */
+  const char *layer_name; /* given to ops built from now on, as is the next */
+  uint32_t layer;
   tn_error error;
 } tn_graph;
 
@@ -78,8 +86,10 @@ tn_status tn_graph_status(const tn_graph *graph, tn_error *error);
 /* Records an error (the first one stays). */
 __attribute__((format(printf, 3, 4))) void tn_graph_fail(tn_graph *graph, tn_status status, const char *format, ...);
 
-/* Names the layer that ops built from now on belong to; copied. */
-void tn_graph_set_layer(tn_graph *graph, const char *name);
+/* Ops built from now on belong to layer `layer`. */
+void tn_graph_begin_layer(tn_graph *graph, uint32_t layer);
+/* Ops built from now on stand behind the layers, in the part of this name; copied. */
+void tn_graph_end_layers(tn_graph *graph, const char *name);
 
 /* ---- values ---- */
 /* A weight of `rank` dims (slowest first) in source format `dtype`; sources are copied, the data they point to is not.

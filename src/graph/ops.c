@@ -11,6 +11,7 @@ static tn_graph_op *append(tn_graph *graph, uint32_t opcode, const void *attribu
   if (!op) return NULL;
   op->opcode = (uint16_t)opcode;
   op->name = graph->layer_name;
+  op->layer = graph->layer;
   while (input_count && inputs[input_count - 1] == TN_NO_VALUE) input_count--;
   op->input_count = (uint8_t)input_count;
   memcpy(op->inputs, inputs, input_count * sizeof *inputs);

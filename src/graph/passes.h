@@ -4,14 +4,25 @@
 
 #include "graph/graph.h"
 
-/* The devices a graph is placed on, as far as passes need to know them. Device 0 is the wanted one, the last one the
- * fallback. */
+/* The devices that the parts of a model are wanted on, by number. */
+typedef struct tn_layer_devices {
+  const uint8_t *layers; /* [layer_count] */
+  uint32_t layer_count;
+  uint32_t before, behind; /* of the ops before the layers, and behind them */
+} tn_layer_devices;
+
+/* The devices a graph is placed on, as far as passes need to know them. */
 typedef struct tn_place_target {
   void *context;
   uint32_t device_count;
   /* Does device `device` run this op? */
   bool (*supports)(void *context, uint32_t device, const tn_op_query *query);
+  const tn_layer_devices *wanted; /* NULL: everything is wanted on device 0 */
+  uint32_t fallback;              /* the device that runs what the wanted one doesn't */
 } tn_place_target;
+
+/* The device an op is wanted on. */
+uint32_t tn_place_wanted(const tn_place_target *target, const tn_graph_op *op);
 
 /* The shape of a program that is made for one number of rows and one length of contiguous KV; rows 0: for any. */
 typedef struct tn_fixed_shape {

@@ -158,7 +158,7 @@ static tn_ref head_matrix(tn_build *build) {
 void tn_build_head(tn_build *build, tn_ref x) {
   const tn_hyper *h = build->hyper;
   tn_graph *graph = build->graph;
-  tn_graph_set_layer(graph, "head");
+  tn_graph_end_layers(graph, "head");
   tn_ref bias = TN_NO_VALUE;
   if (h->norm_kind == TN_NORM_LAYER) bias = tn_build_vector(build, h->width, "output_norm.bias");
   x = tn_norm(graph, x, tn_build_vector(build, h->width, "output_norm.weight"), bias, h->norm_kind, 0, h->norm_epsilon);
@@ -170,12 +170,10 @@ void tn_build_head(tn_build *build, tn_ref x) {
 
 tn_ref tn_build_layers(tn_build *build, tn_ref x, tn_ref (*block)(tn_build *build, tn_ref x, uint32_t layer)) {
   const tn_hyper *h = build->hyper;
-  char name[32];
   build->rope = tn_rope_build(build, &h->rope, "rope.frequencies", "rope_freqs.weight");
   build->rope_sliding = tn_rope_build(build, &h->rope_sliding, "rope.frequencies_sliding", NULL);
   for (uint32_t layer = 0; layer < h->layers; layer++) {
-    snprintf(name, sizeof name, "layer %u", layer);
-    tn_graph_set_layer(build->graph, name);
+    tn_graph_begin_layer(build->graph, layer);
     x = block(build, x, layer);
   }
   return x;

@@ -127,7 +127,7 @@ static tn_status run_threads(kernel_bench *bench, const char *device, uint32_t t
 }
 
 int tn_bench_kernels(int argc, char **argv) {
-  const char *threads = "1", *device = "cpu";
+  const char *threads = "1", *device = tn_default_driver();
   kernel_bench bench = {0};
   const tn_cli_option options[] = {
       {"device", 0, TN_CLI_TEXT, &device, "D", "device (cpu)", 0, 0},

@@ -61,14 +61,15 @@ static uint32_t largest(const tn_bench_list *list, uint32_t floor) {
 
 /* ---- the roofline ---- */
 
-/* Asks a device of its own what it measured of its peaks. */
+/* Asks a device of its own what it measured of its peaks. Several devices have no roofline in common: none is drawn. */
 static tn_status read_machine(bench_model *bench, uint32_t threads, tn_error *error) {
   char text[16];
+  if (bench->runner.place) return TN_OK;
   tn_opened_device *device;
   snprintf(text, sizeof text, "%u", threads);
   const tn_option option = {"threads", text};
-  tn_status status =
-      tn_device_open(bench->runner.device ? bench->runner.device : "cpu", &option, threads != 0, &device, error);
+  tn_status status = tn_device_open(bench->runner.device ? bench->runner.device : tn_default_driver(), &option,
+                                    threads != 0, &device, error);
   if (status != TN_OK) return status;
   bench->peak_int8 = tn_device_peak_ops(device, TN_Q8A);
   bench->peak_f32 = tn_device_peak_ops(device, TN_F32);
@@ -322,6 +323,7 @@ static tn_status run_speculation(bench_model *bench, uint32_t threads, uint32_t 
   options.max_sequences = bench->max_sequences;
   options.chunk = bench->runner.chunk;
   options.device = bench->runner.device;
+  options.place = bench->runner.place;
   options.kv = bench->runner.kv;
   options.activations = bench->runner.activations;
   options.passes = bench->runner.passes;
@@ -371,6 +373,7 @@ static tn_status open_runner(bench_model *bench, uint32_t threads, uint32_t cont
   bench->pages_per_sequence = (context + TN_PAGE_SLOTS - 1) / TN_PAGE_SLOTS;
   uint32_t pages = bench->pages_per_sequence * bench->max_sequences;
   const tn_runner_options options = {.device = bench->runner.device,
+                                     .place = bench->runner.place,
                                      .threads = threads,
                                      .kv = bench->runner.kv,
                                      .activations = bench->runner.activations,
@@ -462,6 +465,7 @@ int tn_bench_model(int argc, char **argv) {
       {"repeats", 'r', TN_CLI_U32, &bench.repeats, "N", "counted runs of each test (3)", 1, 1000},
       {"chunk", 0, TN_CLI_U32, &bench.runner.chunk, "N", "token rows of one prefill step (512)", 1, 65536},
       {"device", 0, TN_CLI_TEXT, &bench.runner.device, "D", "device (cpu)", 0, 0},
+      TN_PLACE_OPTION(bench.runner.place),
       {"kv", 0, TN_CLI_TEXT, &bench.runner.kv, "TYPE",
        "KV memory in f16 (default), bf16, f32 (default with float activations) or int8", 0, 0},
       {"activations", 0, TN_CLI_TEXT, &bench.runner.activations, "MODE", "auto or float", 0, 0},

@@ -299,6 +299,7 @@ int tn_eval_speculate(int argc, char **argv) {
       {"seed", 0, TN_CLI_U64, &tool.request.seed, "N", "seed of the draws", 0, 0},
       {"ignore-eos", 0, TN_CLI_FLAG, &tool.ignores_end, NULL, "answers don't end before their last token", 0, 0},
       {"device", 0, TN_CLI_TEXT, &tool.engine.device, "D", "device that runs the model", 0, 0},
+      TN_PLACE_OPTION(tool.engine.place),
       {"threads", 't', TN_CLI_U32, &tool.engine.threads, "N", "threads of the cpu device", 1, 256},
       {"ctx", 0, TN_CLI_U32, &tool.engine.context, "N", "context; default: the model's", 1, 1 << 28},
       {"kv", 0, TN_CLI_TEXT, &tool.engine.kv, "TYPE", "KV memory in f16 (default), bf16, f32 or int8", 0, 0},

@@ -281,6 +281,8 @@ static tn_status plan(inspect_tool *tool, tn_error *error) {
   uint32_t chunk = tool->runner.chunk ? tool->runner.chunk : 512;
   uint64_t pages = (uint64_t)((context + TN_PAGE_SLOTS - 1) / TN_PAGE_SLOTS) * tool->sequences;
   const tn_runner_options options = {.device = tool->runner.device,
+                                     .place = tool->runner.place,
+                                     .fit_pages = tool->runner.place != NULL,
                                      .threads = tool->runner.threads,
                                      .kv = tool->runner.kv,
                                      .activations = tool->runner.activations,

@@ -19,6 +19,7 @@ tn_status tn_runner_tool_open(tn_runner_tool *tool, const char *path, uint32_t c
   if (!tool->chunk) tool->chunk = DEFAULT_CHUNK;
   uint32_t rows = tool->chunk < context ? tool->chunk : context;
   const tn_runner_options options = {.device = tool->device,
+                                     .place = tool->place,
                                      .threads = tool->threads,
                                      .kv = tool->kv,
                                      .activations = tool->activations,

@@ -8,7 +8,7 @@
 
 typedef struct tn_runner_tool {
   /* from the command line */
-  const char *device, *kv, *activations, *passes, *packed, *weights;
+  const char *device, *place, *kv, *activations, *passes, *packed, *weights;
   uint32_t threads, chunk;
   uint32_t most_positions; /* set by the tool where no more are needed; 0: the model's context */
   /* opened */
@@ -20,6 +20,7 @@ typedef struct tn_runner_tool {
 /* clang-format off */
 #define TN_RUNNER_TOOL_OPTIONS(tool) \
   {"device", 0, TN_CLI_TEXT, &(tool).device, "D", "device that runs the model (tenon devices lists them)", 0, 0}, \
+  TN_PLACE_OPTION((tool).place), \
   {"threads", 't', TN_CLI_U32, &(tool).threads, "N", "threads of the cpu device", 1, 256}, \
   {"kv", 0, TN_CLI_TEXT, &(tool).kv, "TYPE", "KV memory in f16 (default), bf16, f32 (default with float activations) or int8", 0, 0}, \
   {"activations", 0, TN_CLI_TEXT, &(tool).activations, "MODE", "auto (8-bit where weights are quantised, bf16 where they are bf16; default) or float", 0, 0}, \

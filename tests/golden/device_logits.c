@@ -1,6 +1,6 @@
 /* The logits of reference models on one device, in float32 throughout, within 1e-3 of the range of the recorded ones
  * (golden.h). A program that ../devices.cmake makes tests of:
- *   device_logits SPEC [MODEL | all | -PREFIX]...
+ *   device_logits --device SPEC | --place PLACEMENT [MODEL | all | -PREFIX]...
  * `all` stands for every model there is, -PREFIX leaves out those whose names begin so; without models: one of each
  * kind of architecture. */
 #include "golden/golden.h"
@@ -44,12 +44,13 @@ int main(int argc, char **argv) {
   static char names[GOLDEN_MAX_MODELS][GOLDEN_MAX_NAME];
   static struct CMUnitTest tests[GOLDEN_MAX_MODELS];
   static device_test states[GOLDEN_MAX_MODELS];
-  if (argc < 2) {
-    fprintf(stderr, "usage: %s SPEC [MODEL | all | -PREFIX]...\n", argv[0]);
+  bool is_placed = argc > 2 && !strcmp(argv[1], "--place");
+  if (!is_placed && (argc < 3 || strcmp(argv[1], "--device"))) {
+    fprintf(stderr, "usage: %s --device SPEC | --place PLACEMENT [MODEL | all | -PREFIX]...\n", argv[0]);
     return 2;
   }
-  const tn_runner_options options = {.device = argv[1]};
-  size_t count = choose(argv + 2, argc - 2, names);
+  const tn_runner_options options = {.device = is_placed ? NULL : argv[2], .place = is_placed ? argv[2] : NULL};
+  size_t count = choose(argv + 3, argc - 3, names);
   for (size_t i = 0; i < count; i++) {
     states[i] = (device_test){names[i], &options};
     tests[i] =

@@ -217,8 +217,8 @@ static inline void golden_compare(golden_case of, const tn_runner_options *optio
   golden_run(of, options, &want, GOLDEN_MAX_TOKENS, got);
   double worst = golden_difference(&want, got);
   if (!options->passes)
-    print_message("%-22s %-7s %-32s %.2e of the range\n", of.name, of.is_folder ? "folder" : "gguf", options->device,
-                  worst);
+    print_message("%-22s %-7s %-32s %.2e of the range\n", of.name, of.is_folder ? "folder" : "gguf",
+                  options->place ? options->place : options->device, worst);
   assert_true(worst <= 1e-3);
   free(got);
   free(want.logits);

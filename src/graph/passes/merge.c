@@ -51,6 +51,7 @@ static bool build_merged(tn_graph *graph, const tn_place_target *target, const t
                          uint32_t output_count, tn_graph_op *merged) {
   *merged = (tn_graph_op){.opcode = TN_OP_LINEAR,
                           .name = parts[0]->name,
+                          .layer = parts[0]->layer,
                           .device = parts[0]->device,
                           .input_count = parts[0]->input_count,
                           .output_count = (uint8_t)output_count};

@@ -1,6 +1,14 @@
-/* place: gives every op the first device that runs it. The KV pages of a layer live on one device, so all ops that
- * touch a state go where the first device runs all of them. */
+/* place: gives every op a device: the one that its layer is wanted on if that runs it, else the fallback. A state (KV
+ * pages, recurrent) lives on one device, so all ops that touch it go together: where the first of them is wanted if all
+ * of them run there. */
 #include "graph/passes.h"
+
+uint32_t tn_place_wanted(const tn_place_target *target, const tn_graph_op *op) {
+  const tn_layer_devices *wanted = target->wanted;
+  if (!wanted) return 0;
+  if (op->layer < wanted->layer_count) return wanted->layers[op->layer];
+  return op->layer == TN_BEFORE_LAYERS ? wanted->before : wanted->behind;
+}
 
 static bool runs(const tn_graph *graph, const tn_place_target *target, uint32_t device, const tn_graph_op *op) {
   tn_op_query query;
@@ -23,16 +31,23 @@ static bool runs_all(const tn_graph *graph, const tn_place_target *target, uint3
   return true;
 }
 
+/* The device that the ops of a state go to if it runs them: that of the first of them. */
+static uint32_t wanted_for(const tn_graph *graph, const tn_place_target *target, const tn_graph_op *op, tn_ref state) {
+  for (size_t i = 0; state != TN_NO_VALUE && i < graph->op_count; i++)
+    if (state_of(graph, graph->ops + i) == state) return tn_place_wanted(target, graph->ops + i);
+  return tn_place_wanted(target, op);
+}
+
 tn_status tn_pass_place(tn_graph *graph, const tn_place_target *target, tn_error *error) {
   for (size_t i = 0; i < graph->op_count; i++) {
     tn_graph_op *op = graph->ops + i;
     tn_ref state = state_of(graph, op);
-    uint32_t device = 0;
-    while (device < target->device_count && !runs_all(graph, target, device, op, state)) device++;
-    if (device == target->device_count)
+    op->wanted = tn_place_wanted(target, op);
+    op->device = wanted_for(graph, target, op, state);
+    if (!runs_all(graph, target, op->device, op, state)) op->device = target->fallback;
+    if (!runs_all(graph, target, op->device, op, state))
       return tn_fail(error, TN_E_UNSUPPORTED, "%s: no device runs %s with these formats and shapes", op->name,
                      tn_op_info_of(op->opcode)->name);
-    op->device = device;
   }
   return TN_OK;
 }

@@ -52,6 +52,7 @@ tn_status tn_pass_quantise(tn_graph *graph, const tn_place_target *target, tn_er
       i++; /* the linear has moved up by one */
       op->opcode = TN_OP_QUANTISE;
       op->name = graph->ops[i].name;
+      op->layer = graph->ops[i].layer;
       op->device = device;
       op->input_count = op->output_count = 1;
       op->inputs[0] = x;

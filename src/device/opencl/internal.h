@@ -20,6 +20,7 @@
 /* X(NAME, name, work-items of a group in each dimension) */
 #define TN_OPENCL_KERNELS(X)                      \
   X(LINEAR_ROWS, linear_rows, 16, 4, 1)           \
+  X(LINEAR_TILE, linear_tile, 64, 1, 1)           \
   X(EMBED, embed, 32, 1, 1)                       \
   X(COPY_COLUMNS, copy_columns, 64, 1, 1)         \
   X(VALUE_BY_VALUE, value_by_value, 64, 1, 1)     \

@@ -2,6 +2,9 @@
  */
 #include "device/opencl/internal.h"
 
+#define TILE_ROWS 16u      /* of a work-group of linear_tile */
+#define LEAST_TILE_ROWS 4u /* from which on it is faster than a group of lanes for each row */
+
 /* What all three share: x, W, and y as one output. The memory is still to be given. */
 static linear_arguments shape_of(const tn_kernel_call *call) {
   const tn_tensor *x = &call->inputs[0], *w = &call->inputs[1];
@@ -19,7 +22,8 @@ static linear_arguments shape_of(const tn_kernel_call *call) {
 
 static tn_status launch(const tn_kernel_call *call, linear_arguments *a, const tn_tensor *bias,
                         const tn_tensor *residual, const tn_tensor *experts) {
-  tn_opencl_launch l = tn_opencl_begin(call, TN_OPENCL_LINEAR_ROWS);
+  bool tiles = a->rows >= LEAST_TILE_ROWS && !a->by_expert;
+  tn_opencl_launch l = tn_opencl_begin(call, tiles ? TN_OPENCL_LINEAR_TILE : TN_OPENCL_LINEAR_ROWS);
   a->x = tn_opencl_memory(&l, &call->inputs[0]);
   a->w = tn_opencl_memory(&l, &call->inputs[1]);
   a->bias = tn_opencl_memory(&l, bias);
@@ -29,6 +33,7 @@ static tn_status launch(const tn_kernel_call *call, linear_arguments *a, const t
   a->has_bias = bias != NULL;
   a->has_residual = residual != NULL;
   tn_opencl_values(&l, a, sizeof *a);
+  if (tiles) return tn_opencl_run_over(&l, a->columns, (a->rows + TILE_ROWS - 1) / TILE_ROWS, a->parts);
   return tn_opencl_run_over(&l, 1, a->columns, (uint64_t)a->rows * a->parts);
 }
 

@@ -6,7 +6,7 @@
 #ifndef TENON_DEVICE_OPENCL_ARGUMENTS_H
 #define TENON_DEVICE_OPENCL_ARGUMENTS_H
 
-#ifdef __OPENCL_VERSION__
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
 typedef uint cl_number;
 typedef ulong cl_place;
 typedef float cl_value;

@@ -55,11 +55,17 @@ static void attend_tile(const attention_arguments *a, uint lane, int open, float
     if (opened[j]) sum += weights[j];
   float merged = most > so_far->most ? most : so_far->most;
   float keep = tn_exp(so_far->most - merged), take = tn_exp(most - merged);
-  for (uint d = lane; d < a->value_dim; d += ATTENTION_LANES) {
+  uint fours = a->value_dim / 4;
+  for (uint i = lane; i < fours; i += ATTENTION_LANES) {
+    float4 partial = 0.0f;
+    for (uint j = 0; j < PAGE_SLOTS; j++)
+      if (opened[j]) partial += weights[j] * scales[j] * load4(a->dtype, values->base[j], values->at[j] + 4 * i);
+    vstore4(vload4(i, y) * keep + partial * take, i, y);
+  }
+  for (uint d = 4 * fours + lane; d < a->value_dim; d += ATTENTION_LANES) {
     float partial = 0.0f;
     for (uint j = 0; j < PAGE_SLOTS; j++)
-      if (opened[j])
-        partial += weights[j] * scales[j] * load_value(a->dtype, values->base[j], values->at[j] + d);
+      if (opened[j]) partial += weights[j] * scales[j] * load_value(a->dtype, values->base[j], values->at[j] + d);
     y[d] = y[d] * keep + partial * take;
   }
   so_far->sum = so_far->sum * keep + sum * take;
@@ -67,7 +73,7 @@ static void attend_tile(const attention_arguments *a, uint lane, int open, float
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* y /= sum, with the head's sink in the denominator where there is one; each lane writes the values it has summed. */
+/* y /= sum, with the head's sink in the denominator where there is one. */
 static void finish_attention(const attention_arguments *a, uint lane, uint head, constant_memory sinks,
                              __local const float *y, attended so_far, __global float *to) {
   float keep = 1.0f, sum = so_far.sum;

@@ -25,3 +25,6 @@ typedef int int32_t;
 #else
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
+
+/* Functions with much in local memory: the compiler of PoCL 3.1 fails when it is to decide by itself. */
+#define INLINE __attribute__((always_inline))

@@ -112,6 +112,19 @@ static float16 load16(uint dtype, constant_memory base, ulong index) {
   }
 }
 
+/* Four values of KV memory. */
+static float4 load4(uint dtype, constant_memory base, ulong index) {
+  switch (dtype) {
+    case DTYPE_F16: {
+      ushort4 h = vload4(0, (__global const ushort *)base + index);
+      return (float4)(tn_f16_to_f32(h.x), tn_f16_to_f32(h.y), tn_f16_to_f32(h.z), tn_f16_to_f32(h.w));
+    }
+    case DTYPE_BF16: return as_float4(convert_uint4(vload4(0, (__global const ushort *)base + index)) << 16);
+    case DTYPE_I8: return convert_float4(vload4(0, (__global const char *)base + index));
+    default: return vload4(0, (__global const float *)base + index);
+  }
+}
+
 /* Values index .. index + 31, zeros from `count` on. */
 static void load32(uint dtype, constant_memory base, ulong index, uint count, float16 *low, float16 *high) {
   if (count >= 32) {

@@ -12,26 +12,24 @@
 #define LANES 16u
 #define ROWS_COLUMNS 4u
 
-static int dot16(char16 a, char16 b) {
-  return sum16_int(convert_int16(a) * convert_int16(b));
+/* Products of bytes in 16 bits: two of them together stay below 2^15. */
+static short16 products(char16 a, char16 b) {
+  return convert_short16(a) * convert_short16(b);
 }
 
-/* What a block of q8a, with its scale and sums, adds to a weight block's product. */
-static float add_integers(float sum, uint dtype, const block32 *w, char16 low, char16 high, float scale) {
-  int dot_low = dot16(w->low, low), dot_high = dot16(w->high, high);
-  if (has_halves(dtype)) {
-    sum += (w->d0 * scale) * (float)dot_low;
-    sum += (w->d1 * scale) * (float)dot_high;
-  } else {
-    sum += (w->d0 * scale) * (float)(dot_low + dot_high);
+/* What a block of q8a, with its scale and the sum of its 32 integers, adds to a weight block's product. */
+static float add_integers(float sum, uint dtype, const block32 *w, char16 low, char16 high, float scale, int total) {
+  short16 products_low = products(w->low, low), products_high = products(w->high, high);
+  if (!has_halves(dtype)) {
+    sum += (w->d0 * scale) * (float)sum16_int(convert_int16(products_low + products_high));
+    return has_offsets(dtype) ? sum + (w->m0 * scale) * (float)total : sum;
   }
+  sum += (w->d0 * scale) * (float)sum16_int(convert_int16(products_low));
+  sum += (w->d1 * scale) * (float)sum16_int(convert_int16(products_high));
   if (!has_offsets(dtype)) return sum;
-  int sum_low = sum16_int(convert_int16(low)), sum_high = sum16_int(convert_int16(high));
-  if (has_halves(dtype)) {
-    sum += (w->m0 * scale) * (float)sum_low;
-    return sum + (w->m1 * scale) * (float)sum_high;
-  }
-  return sum + (w->m0 * scale) * (float)(sum_low + sum_high);
+  int total_low = sum16_int(convert_int16(low));
+  sum += (w->m0 * scale) * (float)total_low;
+  return sum + (w->m1 * scale) * (float)(total - total_low);
 }
 
 static float add_floats(float sum, float16 x_low, float16 x_high, float16 w_low, float16 w_high) {
@@ -48,9 +46,10 @@ static float slice_sum(const linear_arguments *a, constant_memory x, constant_me
     if (a->x_dtype == DTYPE_Q8A) {
       char16 low = as_char16(vload16(0, x + column)), high = as_char16(vload16(1, x + column));
       float scale = ((__global const float *)(x + padded))[column / 32];
+      int total = ((__global const int *)(x + padded + padded / 8))[column / 32];
       if (is_blocks(a->w_dtype)) {
         block32 b = load_block(a->w_dtype, w, column / 32);
-        sum = add_integers(sum, a->w_dtype, &b, low, high, scale);
+        sum = add_integers(sum, a->w_dtype, &b, low, high, scale, total);
         continue;
       }
       x_low = scale * convert_float16(low);
@@ -100,7 +99,9 @@ static void finish(const linear_arguments *a, uint m, uint part, uint matrix, ui
   ((__global float *)to)[at] = result;
 }
 
-/* Few rows: LANES work-items share the slices of one output. Dimensions: lanes, columns, rows * parts. */
+/* ---- few rows ---- */
+
+/* LANES work-items share the slices of one output. Dimensions: lanes, columns, rows * parts. */
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS_COLUMNS, 1))) void linear_rows(
     constant_memory x, constant_memory w, constant_memory bias, constant_memory residual, constant_memory experts,
     memory y0, memory y1, memory y2, memory y3, linear_arguments a) {
@@ -129,4 +130,96 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS_COLUMNS, 1))) void line
   }
   if (lane == 0 && n < a.columns)
     finish(&a, m, part, matrix, n, gate, value, bias, residual, y0, y1, y2, y3);
+}
+
+/* ---- many rows: a work-item has one column, takes each of its blocks apart once and uses it for TILE_ROWS rows, whose
+ * values of a slice lie in local memory ---- */
+
+#define TILE_ROWS 16u
+#define TILE_COLUMNS 64u
+#define SLICE_BLOCKS (SLICE / 32)
+
+/* A slice of TILE_ROWS rows of x: as floats, or as q8a. Rows and columns that there are not are zeros. */
+typedef union tile_slice {
+  float values[TILE_ROWS][SLICE];
+  struct {
+    char q[TILE_ROWS][SLICE];
+    float scale[TILE_ROWS][SLICE_BLOCKS];
+    int total[TILE_ROWS][SLICE_BLOCKS];
+  } quantised;
+} tile_slice;
+
+/* Fetches rows first .. of x, columns of slice `slice`, together. */
+INLINE static void fetch_slice(const linear_arguments *a, constant_memory x, uint first, uint slice, int integers,
+                        __local tile_slice *tile) {
+  uint padded = (a->depth + 31) / 32 * 32, begin = slice * SLICE, blocks = padded / 32;
+  for (uint i = get_local_id(0); i < TILE_ROWS * SLICE; i += TILE_COLUMNS) {
+    uint r = i / SLICE, k = i % SLICE, column = begin + k, m = first + r;
+    constant_memory row = x + m * a->x_row;
+    int inside = m < a->rows && column < a->depth;
+    if (integers) {
+      tile->quantised.q[r][k] = inside ? as_char(row[column]) : (char)0;
+    } else if (a->x_dtype == DTYPE_Q8A) {
+      tile->values[r][k] =
+          inside ? ((__global const float *)(row + padded))[column / 32] * (float)as_char(row[column]) : 0.0f;
+    } else {
+      tile->values[r][k] = inside ? load_value(a->x_dtype, row, column) : 0.0f;
+    }
+  }
+  for (uint i = get_local_id(0); integers && i < TILE_ROWS * SLICE_BLOCKS; i += TILE_COLUMNS) {
+    uint r = i / SLICE_BLOCKS, b = i % SLICE_BLOCKS, block = begin / 32 + b, m = first + r;
+    constant_memory scales = x + m * a->x_row + padded;
+    int inside = m < a->rows && block < blocks;
+    tile->quantised.scale[r][b] = inside ? ((__global const float *)scales)[block] : 0.0f;
+    tile->quantised.total[r][b] = inside ? ((__global const int *)(scales + padded / 8))[block] : 0;
+  }
+}
+
+/* Adds a slice's sums of weight row `w` with the tile's first `rows` rows to `totals`. */
+INLINE static void add_slice(const linear_arguments *a, constant_memory w, uint slice, uint rows, int integers,
+                      __local const tile_slice *tile, float *totals) {
+  float sums[TILE_ROWS];
+  uint end = min((slice + 1) * SLICE, a->depth);
+  for (uint r = 0; r < TILE_ROWS; r++) sums[r] = 0.0f;
+  for (uint column = slice * SLICE, b = 0; column < end; column += 32, b++) {
+    if (integers) {
+      block32 block = load_block(a->w_dtype, w, column / 32);
+      for (uint r = 0; r < rows; r++)
+        sums[r] = add_integers(sums[r], a->w_dtype, &block, vload16(0, &tile->quantised.q[r][b * 32]),
+                               vload16(1, &tile->quantised.q[r][b * 32]), tile->quantised.scale[r][b],
+                               tile->quantised.total[r][b]);
+    } else {
+      float16 low, high;
+      load_weights(a->w_dtype, w, column, min(end - column, 32u), &low, &high);
+      for (uint r = 0; r < rows; r++)
+        sums[r] = add_floats(sums[r], vload16(0, &tile->values[r][b * 32]), vload16(1, &tile->values[r][b * 32]), low,
+                             high);
+    }
+  }
+  for (uint r = 0; r < rows; r++) totals[r] += sums[r];
+}
+
+/* Not for moe_linear. Dimensions: columns, tiles of rows, parts. */
+__kernel __attribute__((reqd_work_group_size(TILE_COLUMNS, 1, 1))) void linear_tile(
+    constant_memory x, constant_memory w, constant_memory bias, constant_memory residual, constant_memory experts,
+    memory y0, memory y1, memory y2, memory y3, linear_arguments a) {
+  __local tile_slice tile;
+  float gates[TILE_ROWS], values[TILE_ROWS];
+  uint n = get_global_id(0), first = get_group_id(1) * TILE_ROWS, part = get_group_id(2);
+  uint rows = min(a.rows - first, TILE_ROWS), matrix = a.parts == 1 ? 0 : part;
+  uint matrix_rows = a.gated ? 2 * a.columns : a.columns, slices = (a.depth + SLICE - 1) / SLICE;
+  int integers = a.x_dtype == DTYPE_Q8A && is_blocks(a.w_dtype);
+  uint row = min(n, a.columns - 1); /* columns behind the last do it again, and keep it */
+  constant_memory part_x = x + a.x + (ulong)part * a.x_part * 4;
+  constant_memory w_row = w + a.w + ((ulong)matrix * matrix_rows + row) * a.w_row;
+  for (uint r = 0; r < TILE_ROWS; r++) gates[r] = values[r] = 0.0f;
+  for (uint slice = 0; slice < slices; slice++) {
+    fetch_slice(&a, part_x, first, slice, integers, &tile);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    add_slice(&a, w_row, slice, rows, integers, &tile, gates);
+    if (a.gated) add_slice(&a, w_row + a.columns * a.w_row, slice, rows, integers, &tile, values);
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  for (uint r = 0; n < a.columns && r < rows; r++)
+    finish(&a, first + r, part, matrix, n, gates[r], values[r], bias, residual, y0, y1, y2, y3);
 }

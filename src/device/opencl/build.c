@@ -1,5 +1,5 @@
-/* The program of all kernels: built when a device is opened, and kept on disk in the form the device's compiler made of
- * it.
+/* The program of all kernels: built when the first program is prepared, and kept on disk in the form the device's
+ * compiler made of it.
  *
  * A file of the cache: | head | key: what it was made of, as text | the compiler's binary |. The head seals both; a
  * file that isn't exactly what is looked for is as good as none, and written anew. */
@@ -175,7 +175,7 @@ static tn_status make_kernels(tn_device *device, tn_error *error) {
   return TN_OK;
 }
 
-tn_status tn_opencl_build(tn_device *device, const char *cache, tn_error *error) {
+static tn_status build(tn_device *device, const char *folder, tn_error *error) {
   const char *options =
       device->exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
   tn_buf source, key;
@@ -186,13 +186,13 @@ tn_status tn_opencl_build(tn_device *device, const char *cache, tn_error *error)
   tn_buf_append(&source, kernels_text, sizeof kernels_text);
   put_key(device, &source, options, &key);
   tn_status status = source.failed || key.failed ? tn_fail(error, TN_E_MEMORY, "out of memory") : TN_OK;
-  if (status == TN_OK && cache) {
-    snprintf(path, sizeof path, "%s/%016llx.bin", cache, (unsigned long long)tn_hash_bytes(key.data, key.size, 0));
+  if (status == TN_OK && folder) {
+    snprintf(path, sizeof path, "%s/%016llx.bin", folder, (unsigned long long)tn_hash_bytes(key.data, key.size, 0));
     device->program = from_cache(device, path, &key, options);
   }
   if (status == TN_OK && !device->program) {
     status = from_source(device, &source, options, error);
-    if (status == TN_OK && cache) to_cache(device, cache, path, &key);
+    if (status == TN_OK && folder) to_cache(device, folder, path, &key);
   }
   if (status == TN_OK) status = make_kernels(device, error);
   tn_buf_finish(&source);
@@ -200,8 +200,23 @@ tn_status tn_opencl_build(tn_device *device, const char *cache, tn_error *error)
   return status;
 }
 
+tn_status tn_opencl_build(tn_device *device) {
+  char folder[4096];
+  tn_error error = {0};
+  if (device->program) return TN_OK;
+  bool cached = device->cached && tn_cache_folder(folder, sizeof folder - 8);
+  if (cached) strcat(folder, "/opencl");
+  tn_status status = build(device, cached ? folder : NULL, &error);
+  if (status == TN_OK) return TN_OK;
+  tn_opencl_drop_program(device);
+  return tn_opencl_fail(device, status, "%s", error.message);
+}
+
 void tn_opencl_drop_program(tn_device *device) {
-  for (uint32_t i = 0; i < TN_OPENCL_KERNEL_COUNT; i++)
+  for (uint32_t i = 0; i < TN_OPENCL_KERNEL_COUNT; i++) {
     if (device->kernels[i]) device->api.clReleaseKernel(device->kernels[i]);
+    device->kernels[i] = NULL;
+  }
   if (device->program) device->api.clReleaseProgram(device->program);
+  device->program = NULL;
 }

@@ -110,11 +110,9 @@ static void read_limits(tn_device *device) {
       tn_opencl_device_number(api, id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
 }
 
-static tn_status start(tn_device *device, bool cached) {
+static tn_status start(tn_device *device) {
   const cl_api *api = &device->api;
   const intptr_t properties[] = {CL_CONTEXT_PLATFORM, (intptr_t)device->found.platform, 0};
-  char folder[4096];
-  tn_error error = {0};
   int32_t code;
   read_limits(device);
   device->context = api->clCreateContext(properties, 1, &device->found.device, NULL, NULL, &code);
@@ -122,10 +120,7 @@ static tn_status start(tn_device *device, bool cached) {
   if (!device->own)
     return tn_opencl_fail(NULL, tn_opencl_status(code), "%s: no context or queue: %s (%d)", device->found.name,
                           tn_opencl_error_name(code), code);
-  if (!tn_cache_folder(folder, sizeof folder - 8)) cached = false;
-  if (cached) strcat(folder, "/opencl");
-  tn_status status = tn_opencl_build(device, cached ? folder : NULL, &error);
-  return status == TN_OK ? TN_OK : tn_opencl_fail(NULL, status, "%s", error.message);
+  return TN_OK;
 }
 
 static void close_device(tn_device *device) {
@@ -153,7 +148,8 @@ static tn_status open_device(uint32_t index, const tn_option *options, uint32_t 
   status = tn_opencl_load(&made->api, &error);
   if (status != TN_OK) tn_opencl_fail(NULL, status, "%s", error.message);
   if (status == TN_OK) status = choose(made, index, wanted.name);
-  if (status == TN_OK) status = start(made, wanted.cache);
+  made->cached = wanted.cache;
+  if (status == TN_OK) status = start(made);
   if (status != TN_OK) {
     close_device(made);
     return status;

@@ -54,8 +54,9 @@ struct tn_device {
   cl_api api;
   tn_opencl_found found;
   cl_context context;
-  cl_queue own; /* for what belongs to no queue: zeroing */
-  cl_program program;
+  cl_queue own;       /* for what belongs to no queue: zeroing */
+  bool cached;        /* the built kernels are kept on disk */
+  cl_program program; /* NULL until a program is prepared: devices are opened for less, too */
   cl_kernel kernels[TN_OPENCL_KERNEL_COUNT];
   bool exact_division; /* divisions and roots are correctly rounded: 8-bit activations are the cpu's */
   uint64_t alignment, memory_total, max_allocation, local_memory;
@@ -108,9 +109,9 @@ tn_status tn_opencl_check(tn_device *device, int32_t error, const char *what);
 tn_status tn_opencl_status(int32_t error);
 const char *tn_opencl_error_name(int32_t error);
 
-/* build.c: the program and its kernels, from the cache on disk where it has them. `cache`: a folder, or NULL for none.
- */
-tn_status tn_opencl_build(tn_device *device, const char *cache, tn_error *error);
+/* build.c: makes sure that the kernels are there; the caller holds the mutex. TN_E_UNSUPPORTED with the compiler's log
+ * where they can't be built. */
+tn_status tn_opencl_build(tn_device *device);
 void tn_opencl_drop_program(tn_device *device);
 
 /* memory.c */

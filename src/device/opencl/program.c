@@ -151,6 +151,11 @@ tn_status tn_opencl_prepare(tn_device *device, const tn_program *program, const 
     return tn_opencl_fail(device, TN_E_INVALID, "the program has %u weights, %u are bound", program->weight_count,
                           weight_count);
   status = check_ops(device, program);
+  if (status == TN_OK) {
+    tn_mutex_lock(device->mutex);
+    status = tn_opencl_build(device);
+    tn_mutex_unlock(device->mutex);
+  }
   if (status != TN_OK) return status;
   tn_executable *e = tn_calloc(1, sizeof *e);
   if (!e) return tn_opencl_fail(device, TN_E_MEMORY, "out of memory");

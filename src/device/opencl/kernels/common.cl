@@ -133,7 +133,8 @@ static void load32(uint dtype, constant_memory base, ulong index, uint count, fl
     return;
   }
   float values[32];
-  for (uint i = 0; i < 32; i++) values[i] = i < count ? load_value(dtype, base, index + i) : 0.0f;
+  for (uint i = 0; i < 32; i++) values[i] = 0.0f;
+  for (uint i = 0; i < count; i++) values[i] = load_value(dtype, base, index + i);
   *low = vload16(0, values);
   *high = vload16(1, values);
 }

@@ -1,0 +1,119 @@
+"""The OpenCL driver itself: devices by number and name, what it says where something is missing, the cache of built
+kernels, and no op of llama and gpt2 on another device. Arguments: the tenon command, test data."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TENON, DATA = sys.argv[1], sys.argv[2]
+LLAMA = os.path.join(DATA, "golden", "llama", "model.gguf")
+# PoCL compiles anew for another cache folder; what is tried here is the driver's own.
+POCL = os.environ.get("POCL_CACHE_DIR") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "pocl", "kcache")
+failures = []
+
+
+def expect(condition, *what):
+    if not condition:
+        failures.append(" ".join(map(str, what)))
+
+
+def tenon(*arguments, **environment):
+    return subprocess.run([TENON, *arguments], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "POCL_CACHE_DIR": POCL, **environment})
+
+
+def devices(**environment):
+    run = tenon("devices", "--driver", "opencl", "--json", **environment)
+    expect(run.returncode == 0, run.stderr)
+    return json.loads(run.stdout)[0]
+
+
+def logits(device, out, **environment):
+    return tenon("logits", LLAMA, "--tokens", "1,2,3", "--all", "--out", out, "--device", device, **environment)
+
+
+def by_number_and_name():
+    name = devices()["devices"][0]["properties"]["name"]
+    part = name[len(name) // 3:].split(",")[0]
+    for spec in ("opencl", "opencl:0", "opencl,name=" + part):
+        expect(logits(spec, os.devnull).returncode == 0, spec)
+    run = logits("opencl,name=no such device", os.devnull)
+    expect(run.returncode == 1 and "no such device" in run.stderr and name in run.stderr, run.stderr)
+    run = logits("opencl:99", os.devnull)
+    expect(run.returncode == 1 and "no device 99" in run.stderr, run.stderr)
+    run = logits("opencl,colour=blue", os.devnull)
+    expect(run.returncode != 0 and "colour=blue" in run.stderr and "cache=0|1" in run.stderr, run.stderr)
+
+
+def says_what_is_missing(folder):
+    found = devices(OCL_ICD_VENDORS=os.path.join(folder, "none") + "/")
+    expect(not found["devices"] and "no driver" in found["reason"] and "pocl-opencl-icd" in found["reason"], found)
+    run = logits("opencl", os.devnull, OCL_ICD_VENDORS=os.path.join(folder, "none") + "/")
+    expect(run.returncode == 1 and "no driver" in run.stderr, run.stderr)
+    for name in ("libOpenCL.so.1", "libOpenCL.so"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write("no library")
+    found = devices(LD_LIBRARY_PATH=folder)
+    expect(not found["devices"] and "ocl-icd-libopencl1" in found["reason"], found)
+    other = sorted(glob.glob("/lib/*/libz.so.1") + glob.glob("/usr/lib/*/libz.so.1") + glob.glob("/lib*/libz.so.1"))
+    if other:
+        os.remove(os.path.join(folder, "libOpenCL.so.1"))
+        shutil.copy(other[0], os.path.join(folder, "libOpenCL.so.1"))
+        found = devices(LD_LIBRARY_PATH=folder)
+        expect(not found["devices"] and "lacks clGet" in found["reason"], found)
+
+
+def cache(folder):
+    """Written once, then read; a file that is cut, changed or another's is ignored and written anew."""
+    home, outs = os.path.join(folder, "cache"), []
+
+    def run(spec="opencl"):
+        out = os.path.join(folder, "out")
+        done = logits(spec, out, XDG_CACHE_HOME=home)
+        expect(done.returncode == 0, done.stderr)
+        with open(out, "rb") as file:
+            outs.append(file.read())
+        return glob.glob(os.path.join(home, "tenon", "opencl", "*"))
+
+    expect(not run("opencl,cache=0"), "cache=0 has written")
+    files = run()
+    expect(len(files) == 1 and files[0].endswith(".bin"), files)
+    path = files[0]
+    whole = open(path, "rb").read()
+    stamp = os.stat(path).st_mtime_ns
+    expect(run() == files and os.stat(path).st_mtime_ns == stamp, "a whole file was written again")
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 4
+    for bad in (b"", whole[:100], whole[:-1], whole + b"x", bytes(flipped), b"X" + whole[1:], os.urandom(5000)):
+        with open(path, "wb") as file:
+            file.write(bad)
+        run()
+        with open(path, "rb") as file:
+            expect(file.read()[:32] == whole[:32], "a bad file of", len(bad), "bytes stays")
+    shutil.rmtree(home)
+    with open(home, "w") as file:
+        file.write("no folder")
+    run()  # can't be kept: no failure
+    expect(len(set(outs)) == 1, "results depend on the cache")
+
+
+def nothing_falls_back():
+    for name in ("llama", "gpt2", "llama-gqa3"):
+        model = os.path.join(DATA, "golden", name, "model.gguf")
+        run = tenon("inspect", model, "--placement", "--device", "opencl")
+        lines = [line for line in run.stdout.splitlines() if " ops " in line]
+        expect(run.returncode == 0 and len(lines) == 1 and "opencl" in lines[0], run.stdout, run.stderr)
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    by_number_and_name()
+    says_what_is_missing(temporary)
+    cache(temporary)
+    nothing_falls_back()
+print("\n".join(failures))
+print(f"{len(failures)} failures")
+sys.exit(1 if failures else 0)

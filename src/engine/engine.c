@@ -295,7 +295,7 @@ tn_status tn_engine_submit(tn_engine *engine, const tn_request_options *given, t
   tn_tool_use use;
   tn_status status = tn_tool_use_init(engine->model, &options, &use, error);
   if (status != TN_OK) return status;
-  status = tn_prompt_tokens(engine->model, &options, &use, &tokens, &count, error);
+  status = tn_prompt_tokens(engine->model, &options, engine->limits.capacity, &use, &tokens, &count, error);
   if (status == TN_OK) status = tn_request_create(&engine->limits, &options, tokens, count, &made, error);
   if (status == TN_OK && use.is_wanted) status = tn_request_take_apart(made, &engine->limits, &options, &use, error);
   if (status == TN_OK) status = hand_over(engine, made, error);

@@ -27,14 +27,28 @@ static tn_status give(tn_status status, tn_ids *ids, int32_t **tokens, size_t *c
   return TN_OK;
 }
 
+/* Prompts up to this are counted whole, for the message that tells how much too long they are. */
+static size_t counted(uint32_t context) {
+  return (size_t)context * 4 + 65536;
+}
+
+static tn_status encode(const tn_tokenizer *tokenizer, const tn_span *spans, size_t span_count, unsigned flags,
+                        uint32_t context, tn_ids *ids, tn_error *error) {
+  ids->limit = counted(context);
+  tn_status status = tn_tokenizer_encode(tokenizer, spans, span_count, flags, ids, error);
+  if (status != TN_E_TOO_LONG) return status;
+  return tn_fail(error, status, "the prompt has more than %zu tokens; the context holds %u, one of them for the answer",
+                 ids->limit, context);
+}
+
 /* Plain text, with what the tokenizer puts in front of texts. Special tokens in it stay text. */
-static tn_status encode_text(const tn_model *model, const char *text, size_t bytes, int32_t **tokens, size_t *count,
-                             tn_error *error) {
+static tn_status encode_text(const tn_model *model, const char *text, size_t bytes, uint32_t context, int32_t **tokens,
+                             size_t *count, tn_error *error) {
   const tn_tokenizer *tokenizer = tn_prompt_tokenizer(model, error);
   if (!tokenizer) return TN_E_UNSUPPORTED;
   tn_ids ids = {0};
   const tn_span span = {{text, bytes}, false};
-  return give(tn_tokenizer_encode(tokenizer, &span, 1, TN_ENCODE_BOS, &ids, error), &ids, tokens, count);
+  return give(encode(tokenizer, &span, 1, TN_ENCODE_BOS, context, &ids, error), &ids, tokens, count);
 }
 
 /* Whether the template's own words at the end open reasoning. */
@@ -45,8 +59,8 @@ static bool opens_reasoning(const tn_tool_use *use, const tn_jinja_output *outpu
 }
 
 /* A rendered chat: the template says itself what stands in front. */
-static tn_status encode_chat(const tn_model *model, const tn_request_options *options, tn_tool_use *use,
-                             int32_t **tokens, size_t *count, tn_error *error) {
+static tn_status encode_chat(const tn_model *model, const tn_request_options *options, uint32_t context,
+                             tn_tool_use *use, int32_t **tokens, size_t *count, tn_error *error) {
   const tn_tokenizer *tokenizer = tn_prompt_tokenizer(model, error);
   if (!tokenizer) return TN_E_UNSUPPORTED;
   tn_jinja_output output;
@@ -63,7 +77,7 @@ static tn_status encode_chat(const tn_model *model, const tn_request_options *op
       const tn_jinja_span *from = &output.spans[i];
       spans[i] = (tn_span){{output.text + from->offset, from->size}, from->trusted};
     }
-    status = tn_tokenizer_encode(tokenizer, spans, output.span_count, 0, &ids, error);
+    status = encode(tokenizer, spans, output.span_count, 0, context, &ids, error);
     use->opens_reasoning = opens_reasoning(use, &output);
   }
   free(spans);
@@ -79,8 +93,8 @@ static tn_status copy_tokens(const tn_request_options *options, int32_t **tokens
   return TN_OK;
 }
 
-tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *options, tn_tool_use *use, int32_t **tokens,
-                           size_t *count, tn_error *error) {
+tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *options, uint32_t context, tn_tool_use *use,
+                           int32_t **tokens, size_t *count, tn_error *error) {
   *tokens = NULL;
   *count = 0;
   int given = (options->tokens != NULL) + (options->messages_json != NULL) + (options->prompt != NULL);
@@ -88,7 +102,7 @@ tn_status tn_prompt_tokens(const tn_model *model, const tn_request_options *opti
     return tn_fail(error, TN_E_INVALID, "a request needs exactly one of tokens, messages and prompt; %d are given",
                    given);
   if (options->tokens) return copy_tokens(options, tokens, count, error);
-  if (options->messages_json) return encode_chat(model, options, use, tokens, count, error);
+  if (options->messages_json) return encode_chat(model, options, context, use, tokens, count, error);
   size_t bytes = options->prompt_bytes ? options->prompt_bytes : strlen(options->prompt);
-  return encode_text(model, options->prompt, bytes, tokens, count, error);
+  return encode_text(model, options->prompt, bytes, context, tokens, count, error);
 }

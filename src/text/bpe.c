@@ -490,6 +490,18 @@ static bool encode_cached(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, tn
   return true;
 }
 
+size_t tn_bpe_least(const tn_bpe *bpe, tn_text word) {
+  bool is_known[256]; /* bytes that are never left out, whatever they are merged to */
+  size_t known = 0, sure = 0;
+  for (size_t i = 0; i < TN_COUNT(is_known); i++) {
+    is_known[i] = bpe->byte_ids[i] >= 0 && (size_t)bpe->byte_ids[i] < bpe->vocab_count;
+    known += is_known[i];
+  }
+  if (!bpe->longest || !(bpe->byte_level || (bpe->byte_fallback && known == TN_COUNT(is_known)))) return 0;
+  for (size_t i = 0; i < word.bytes; i++) sure += is_known[(unsigned char)word.data[i]];
+  return (sure + bpe->longest - 1) / bpe->longest;
+}
+
 bool tn_bpe_encode(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, tn_ids *ids) {
   if (!bpe->splits_at_marker) return encode_cached(bpe, work, word, ids);
   /* No merge can cross a border in front of a marker that no token has: the parts are encoded one by one. */

@@ -82,6 +82,9 @@ void tn_bpe_work_finish(tn_bpe_work *work);
 /* Remember recent words from now on (worth it for long texts). */
 void tn_bpe_work_use_cache(tn_bpe_work *work);
 
+/* The word has at least so many tokens; 0 where the vocabulary doesn't tell. Far quicker than encoding a long one. */
+size_t tn_bpe_least(const tn_bpe *bpe, tn_text word);
+
 /* Appends the tokens of one word (at most 2^31 bytes) to `ids`. False when memory is out. */
 bool tn_bpe_encode(const tn_bpe *bpe, tn_bpe_work *work, tn_text word, tn_ids *ids);
 

@@ -35,6 +35,21 @@ static tn_status out_of_memory(encoder *e, tn_text text) {
   return tn_fail(e->error, TN_E_MEMORY, "out of memory for the tokens of %zu bytes of text", text.bytes);
 }
 
+/* What a word comes to at least, of the words that take long: those of megabytes. */
+static size_t least_ids(const tn_tokenizer *tokenizer, tn_text word) {
+  bool is_long = tokenizer->model == TN_MODEL_BPE && word.bytes > tokenizer->bpe.longest;
+  return is_long ? tn_bpe_least(&tokenizer->bpe, word) : 0;
+}
+
+/* Whether there are more ids than wanted, `least` that are sure to come included. */
+static bool is_over(const encoder *e, size_t least) {
+  return e->ids->limit && (e->ids->count > e->ids->limit || least > e->ids->limit - e->ids->count);
+}
+
+static tn_status too_many(encoder *e) {
+  return tn_fail(e->error, TN_E_TOO_LONG, "the text has more than %zu tokens", e->ids->limit);
+}
+
 static tn_status encode_words(encoder *e, tn_text text, bool at_start) {
   const tn_tokenizer *tokenizer = e->tokenizer;
   if (!text.bytes) return TN_OK;
@@ -45,6 +60,7 @@ static tn_status encode_words(encoder *e, tn_text text, bool at_start) {
   for (size_t i = 0; i < e->words.words.count && status == TN_OK && good; i++) {
     tn_word place = e->words.words.words[i];
     tn_text word = {cut.data + place.start, place.end - place.start};
+    if (e->ids->limit && is_over(e, least_ids(tokenizer, word))) return too_many(e);
     switch (tokenizer->model) {
       case TN_MODEL_BPE: good = tn_bpe_encode(&tokenizer->bpe, &e->bpe, word, e->ids); break;
       case TN_MODEL_UNIGRAM: good = tn_unigram_encode(&tokenizer->unigram, &e->unigram, word, e->ids); break;
@@ -140,6 +156,7 @@ tn_status tn_tokenizer_encode(const tn_tokenizer *tokenizer, const tn_span *span
   e.run.bytes = view.text.bytes;
   if (view.text.bytes >= CACHE_FROM_BYTES) tn_bpe_work_use_cache(&e.bpe);
   if (status == TN_OK) status = encode_text(&e, view);
+  if (status == TN_OK && is_over(&e, 0)) status = too_many(&e);
   if (status == TN_OK && (flags & TN_ENCODE_EOS) && !add_all(ids, &tokenizer->after))
     status = out_of_memory(&e, view.text);
   if (status != TN_OK) ids->count = before;

@@ -8,6 +8,7 @@
 typedef struct tn_ids {
   int32_t *data;
   size_t count, capacity;
+  size_t limit; /* encoding a text ends with an error once there are more; 0: none */
 } tn_ids;
 
 static inline bool tn_ids_add(tn_ids *ids, int32_t id) {

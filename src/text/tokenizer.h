@@ -96,8 +96,8 @@ typedef struct tn_span {
 #define TN_ENCODE_BOS 1u /* put in front what the tokenizer's file says belongs in front of a text */
 #define TN_ENCODE_EOS 2u /* and behind it */
 
-/* Appends the ids of the text. TN_E_LIMIT: 2 GiB or more, or the pattern gave up; TN_E_MEMORY. On failure `ids` has
- * what it had. */
+/* Appends the ids of the text. TN_E_LIMIT: 2 GiB or more, or the pattern gave up; TN_E_TOO_LONG: more than ids->limit,
+ * found as early as can be; TN_E_MEMORY. On failure `ids` has what it had. */
 tn_status tn_tokenizer_encode(const tn_tokenizer *tokenizer, const tn_span *spans, size_t count, unsigned flags,
                               tn_ids *ids, tn_error *error);
 

@@ -1,6 +1,7 @@
 """Connections that misbehave, hang up, don't read or last; a full queue; stopping under load. On a tiny model."""
 import json
 import os
+import select
 import socket
 import sys
 import threading
@@ -54,6 +55,38 @@ class Connections(unittest.TestCase):
             self.assertTrue(until(lambda: self.is_idle(server)))
             self.assertEqual(server.ask("POST", TEXT, SHORT)[0], 200)
         slow.close()  # it didn't hold up the end, either
+
+    def test_long_texts_hold_nobody_up(self):
+        """More of them than there are threads for HTTP, and meanwhile everybody else is answered."""
+        long = json.dumps({"content": "a sentence of several words, and so on; " * 60000}).encode()
+        with Server(TENON, MODEL, "--device", "faulty:cpu,delay-ms=20") as server:
+            with server.connect() as stream:
+                stream.send("POST", TEXT, {**LONG, "stream": True})
+                stream.head()
+                chunks = stream.chunks()
+                connections = [server.connect() for _ in range(8)]
+                for connection in connections:
+                    connection.send("POST", "/tokenize", long)
+                answered = 0
+                while not select.select([c.socket for c in connections], [], [], 0)[0]:
+                    self.assertEqual(server.ask("GET", "/health")[0], 200)
+                    self.assertEqual(server.ask("POST", "/tokenize", {"content": "ab"})[0], 200)
+                    next(chunks)
+                    answered += 1
+                self.assertGreater(answered, 5)
+                for connection in connections:
+                    status, fields = connection.head()
+                    self.assertEqual(status, 200)
+                    connection.close()
+
+    def test_prompts_far_too_long(self):
+        """A single word of megabytes, which takes long to encode, is refused without that."""
+        with Server(TENON, MODEL) as server:
+            for path, body in ((TEXT, {"prompt": "a" * (8 << 20)}),
+                               ("/v1/chat/completions", {"messages": [{"role": "user", "content": " " * (8 << 20)}]})):
+                status, answer = server.post(path, body)
+                self.assertEqual((status, answer["error"]["code"]), (400, "context_length_exceeded"))
+                self.assertIn("more than 66560 tokens; the context holds 256", answer["error"]["message"])
 
     def test_unread_answers_are_cancelled(self):
         with Server(TENON, MODEL) as server, Connection(server.port, receive_bytes=2048) as slow:

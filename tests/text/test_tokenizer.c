@@ -197,6 +197,40 @@ static tn_status encode_status(const tn_tokenizer *tokenizer, const char *text, 
   return status;
 }
 
+/* The status of encoding `text` with a limit. */
+static tn_status limited(const tn_tokenizer *t, tn_text text, size_t limit, const char *says) {
+  const tn_span span = {text, true};
+  tn_ids ids = {.limit = limit};
+  tn_error error = {0};
+  tn_status status = tn_tokenizer_encode(t, &span, 1, 0, &ids, &error);
+  assert_string_equal(error.message, says);
+  if (status != TN_OK) assert_int_equal(ids.count, 0);
+  free(ids.data);
+  return status;
+}
+
+/* Encoding ends once there are more ids than wanted, of a long word before any of it is encoded. */
+static void ids_are_limited(void **state) {
+  (void)state;
+  tn_buf text;
+  tn_buf_init(&text);
+  tn_tokenizer *t = from_json(
+      "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\",\"vocab\":{"
+      "\"a\":0,\"b\":1,\"aa\":2,\"aaaa\":3},\"merges\":[\"a a\",\"aa aa\"]}}");
+  for (size_t i = 0; i < 4u << 20; i++) tn_buf_putc(&text, 'a');
+  assert_int_equal(limited(t, TN_TEXT("aaaaaaaaaaaa"), 3, ""), TN_OK);
+  assert_int_equal(limited(t, TN_TEXT("aaaaaaaaaaaa"), 2, "the text has more than 2 tokens"), TN_E_TOO_LONG);
+  assert_int_equal(limited(t, TN_TEXT("bbb"), 2, "the text has more than 2 tokens"), TN_E_TOO_LONG);
+  uint64_t start = tn_clock_ns();
+  assert_int_equal(limited(t, (tn_text){text.data, text.size}, 1000, "the text has more than 1000 tokens"),
+                   TN_E_TOO_LONG);
+  uint64_t refused = tn_clock_ns() - start;
+  assert_int_equal(limited(t, (tn_text){text.data, text.size}, 0, ""), TN_OK);
+  assert_true(refused * 2 < tn_clock_ns() - start - refused);
+  tn_tokenizer_destroy(t);
+  tn_buf_finish(&text);
+}
+
 static void hostile_patterns_end(void **state) {
   (void)state;
   static const char *const patterns[] = {"(a|aa)+$", "(a*)*b", "(?:a+)+b", "(?:(?:a?){20}){20}b"};
@@ -299,6 +333,7 @@ int main(void) {
       cmocka_unit_test(odd_vocabularies_work),
       cmocka_unit_test(unknown_characters_come_behind_byte_tokens),
       cmocka_unit_test(later_processors_stand_outside),
+      cmocka_unit_test(ids_are_limited),
       cmocka_unit_test(hostile_patterns_end),
       cmocka_unit_test(growth_is_limited),
       cmocka_unit_test(long_words_take_n_log_n),

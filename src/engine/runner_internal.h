@@ -25,6 +25,8 @@ typedef struct runner_device {
   bool filled;                     /* the weights came from the stored form */
   tn_packed packed;                /* where the packed weights are stored, while that isn't done */
   tn_packed_store *store;          /* and who stores them */
+  tn_buffer **pieces;              /* in place of `weights` where they are more than the device gives at once */
+  size_t piece_count, piece_capacity;
 } runner_device;
 
 /* A step in flight. */

@@ -166,6 +166,8 @@ void tn_runner_release_memory(tn_runner *runner) {
     tn_packed_store_end(on->store);
     tn_packed_finish(&on->packed);
     tn_device_free(opened, on->weights);
+    for (size_t i = 0; i < on->piece_count; i++) tn_device_free(opened, on->pieces[i]);
+    free(on->pieces);
     tn_device_free(opened, on->states);
     tn_device_free(opened, on->scratch);
     tn_device_queue_destroy(opened, on->queue);

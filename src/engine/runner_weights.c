@@ -36,10 +36,17 @@ static uint32_t uses_of(const tn_runner *runner, tn_ref value, uint32_t device) 
   return uses;
 }
 
-/* Asks the device how it lays out each weight it reads, and gives each its place in one buffer. */
+/* The largest buffer for weights: what can be mapped from a file is one. */
+static uint64_t largest_piece(const runner_device *on) {
+  return tn_device_can_map(on->opened) ? UINT64_MAX : on->opened->properties.max_allocation;
+}
+
+/* Asks the device how it lays out each weight it reads, and gives each its place: in one buffer, or where they are more
+ * than the device gives at once in several, each of which begins with a weight at offset 0. */
 static tn_status lay_out_weights(tn_runner *runner, uint32_t device, tn_error *error) {
   const tn_graph *graph = runner->shapes[0].graph;
-  uint64_t total = 0;
+  const uint64_t most = largest_piece(runner->devices + device);
+  uint64_t total = 0, begin = 0; /* of the piece */
   for (tn_ref value = 0; value < graph->value_count; value++) {
     const tn_graph_value *from = graph->values + value;
     uint32_t uses = uses_of(runner, value, device);
@@ -56,9 +63,11 @@ static tn_status lay_out_weights(tn_runner *runner, uint32_t device, tn_error *e
     }
     uint64_t alignment = weight->layout.alignment ? weight->layout.alignment : 1;
     total = (total + alignment - 1) / alignment * alignment;
-    weight->memory = (tn_binding){NULL, total, weight->layout.bytes};
-    if (__builtin_add_overflow(total, weight->layout.bytes, &total))
+    if (weight->layout.bytes > UINT64_MAX / 2 - total)
       return tn_fail(error, TN_E_LIMIT, "weight %s: too large", from->name);
+    if (total + weight->layout.bytes - begin > most) begin = total;
+    weight->memory = (tn_binding){NULL, total - begin, weight->layout.bytes};
+    total += weight->layout.bytes;
   }
   runner->devices[device].weight_bytes = total;
   return TN_OK;
@@ -205,7 +214,8 @@ static tn_status pack_weights(tn_runner *runner, uint32_t device, tn_error *erro
   tn_status status = TN_OK;
   for (tn_ref value = 0; value < runner->shapes[0].graph->value_count && status == TN_OK; value++) {
     const tn_weight_binding *weight = weight_of(runner, device, value);
-    if (weight->desc.uses) status = pack_weight(runner, device, value, on->weights, weight->memory.offset, error);
+    tn_buffer *to = on->weights ? on->weights : weight->memory.buffer;
+    if (weight->desc.uses) status = pack_weight(runner, device, value, to, weight->memory.offset, error);
   }
   return status == TN_OK ? tn_device_synchronize(on->opened, on->queue, UINT64_MAX, error) : status;
 }
@@ -262,6 +272,34 @@ static tn_status fill_from_disk(tn_runner *runner, uint32_t device, tn_error *er
                  no_memory.message, why.message);
 }
 
+/* Bytes of the piece that begins with `value`. */
+static uint64_t piece_bytes(const tn_runner *runner, uint32_t device, tn_ref value) {
+  uint64_t bytes = 0;
+  for (tn_ref first = value; value < runner->shapes[0].graph->value_count; value++) {
+    const tn_weight_binding *weight = weight_of(runner, device, value);
+    if (weight->desc.uses && value != first && !weight->memory.offset) break;
+    if (weight->desc.uses) bytes = weight->memory.offset + weight->memory.bytes;
+  }
+  return bytes;
+}
+
+/* Memory for weights that are more than the device gives at once. */
+static tn_status take_pieces(tn_runner *runner, uint32_t device, tn_error *error) {
+  runner_device *on = runner->devices + device;
+  for (tn_ref value = 0; value < runner->shapes[0].graph->value_count; value++) {
+    tn_weight_binding *weight = weight_of(runner, device, value);
+    if (!weight->desc.uses) continue;
+    if (!weight->memory.offset) {
+      tn_buffer **piece = TN_PUSH(on->pieces, on->piece_count, on->piece_capacity);
+      if (!piece) return tn_fail(error, TN_E_MEMORY, "out of memory");
+      tn_status status = tn_device_alloc(on->opened, piece_bytes(runner, device, value), piece, error);
+      if (status != TN_OK) return status;
+    }
+    weight->memory.buffer = on->pieces[on->piece_count - 1];
+  }
+  return TN_OK;
+}
+
 /* Memory for the weights: filled from the stored form, by way of the disk where they are to go there first, or empty.
  */
 static tn_status take_weight_memory(tn_runner *runner, uint32_t device, tn_error *error) {
@@ -282,7 +320,9 @@ static tn_status take_weight_memory(tn_runner *runner, uint32_t device, tn_error
       return status;
     }
   }
-  tn_status status = tn_device_alloc(on->opened, on->weight_bytes, &on->weights, error);
+  bool at_once = on->weight_bytes <= largest_piece(on);
+  tn_status status =
+      at_once ? tn_device_alloc(on->opened, on->weight_bytes, &on->weights, error) : take_pieces(runner, device, error);
   if (status != TN_OK) tn_error_prefix(error, "memory for the weights");
   return status;
 }
@@ -304,7 +344,7 @@ tn_status tn_runner_fill_weights(tn_runner *runner, tn_error *error) {
     if (!on->filled) status = pack_weights(runner, device, error);
     if (status == TN_OK && on->packed.path)
       on->store = tn_packed_store_start(&on->packed, tn_device_host_pointer(on->opened, on->weights));
-    for (tn_ref value = 0; value < runner->shapes[0].graph->value_count; value++)
+    for (tn_ref value = 0; value < runner->shapes[0].graph->value_count && on->weights; value++)
       weight_of(runner, device, value)->memory.buffer = on->weights;
   }
   return status;

@@ -59,6 +59,7 @@ tn_status tn_opencl_check(tn_device *device, int32_t error, const char *what) {
 typedef struct open_options {
   const char *name; /* NULL: any */
   bool cache;
+  uint64_t most; /* bytes of one piece of memory, 0: what the device gives */
 } open_options;
 
 static tn_status read_options(const tn_option *options, uint32_t count, open_options *out) {
@@ -69,8 +70,11 @@ static tn_status read_options(const tn_option *options, uint32_t count, open_opt
       out->name = value;
     } else if (strcmp(key, "cache") == 0 && (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)) {
       out->cache = *value == '1';
+    } else if (strcmp(key, "max-allocation") == 0 && *value >= '1' && *value <= '9') {
+      out->most = strtoull(value, NULL, 10);
     } else if (strcmp(key, "threads") != 0) { /* the runtime has its own */
-      return tn_opencl_fail(NULL, TN_E_INVALID, "%s=%s: options are name=PART OF A DEVICE'S NAME and cache=0|1", key,
+      return tn_opencl_fail(NULL, TN_E_INVALID,
+                            "%s=%s: options are name=PART OF A DEVICE'S NAME, cache=0|1 and max-allocation=BYTES", key,
                             value);
     }
   }
@@ -150,6 +154,7 @@ static tn_status open_device(uint32_t index, const tn_option *options, uint32_t 
   if (status == TN_OK) status = choose(made, index, wanted.name);
   made->cached = wanted.cache;
   if (status == TN_OK) status = start(made);
+  if (status == TN_OK && wanted.most && wanted.most < made->max_allocation) made->max_allocation = wanted.most;
   if (status != TN_OK) {
     close_device(made);
     return status;

@@ -50,7 +50,8 @@ tn_status tn_opencl_alloc(tn_device *device, uint64_t bytes, tn_buffer **buffer)
   tn_mutex_lock(device->mutex);
   int32_t error = CL_INVALID_BUFFER_SIZE;
   cl_mem memory = NULL;
-  bool fits = rounded <= device->memory_total && device->allocated <= device->memory_total - rounded;
+  bool fits = bytes <= device->max_allocation && rounded <= device->memory_total &&
+              device->allocated <= device->memory_total - rounded;
   if (fits) memory = device->api.clCreateBuffer(device->context, CL_MEM_READ_WRITE, rounded, NULL, &error);
   tn_status status = TN_OK;
   if (!memory) {

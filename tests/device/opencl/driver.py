@@ -109,11 +109,26 @@ def nothing_falls_back():
         expect(run.returncode == 0 and len(lines) == 1 and "opencl" in lines[0], run.stdout, run.stderr)
 
 
+def weights_in_pieces(folder):
+    """Weights of more bytes than the device gives at once lie in several buffers; the same bits come of them."""
+    whole, pieces = os.path.join(folder, "whole"), os.path.join(folder, "pieces")
+    size = os.path.getsize(LLAMA)
+    run = logits("opencl", whole)
+    expect(run.returncode == 0, run.stderr)
+    for parts in (3, 6):
+        run = logits(f"opencl,max-allocation={size // parts}", pieces)
+        expect(run.returncode == 0, run.stderr)
+        expect(run.returncode or open(whole, "rb").read() == open(pieces, "rb").read(), parts, "pieces: other logits")
+    run = logits("opencl,max-allocation=1000", pieces)
+    expect(run.returncode == 1 and "one piece may have 1000" in run.stderr, run.stderr)
+
+
 with tempfile.TemporaryDirectory() as temporary:
     by_number_and_name()
     says_what_is_missing(temporary)
     cache(temporary)
     nothing_falls_back()
+    weights_in_pieces(temporary)
 print("\n".join(failures))
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

@@ -523,6 +523,9 @@ typedef struct tn_driver {
    * The file stays as it is. A device may map it, so that what doesn't fit in memory still runs, or read it. A driver
    * that has this answers the property "weights_version". */
   tn_status (*map)(tn_device *device, const char *path, uint64_t offset, uint64_t bytes, tn_buffer **buffer);
+  /* optional: how many instructions, of all threads, each op took that `counters` told last, in the same order; `count`
+   * is what it told. 0: not known. Asked before the next execution. */
+  tn_status (*instructions)(tn_queue *queue, uint64_t *instructions, uint32_t count);
 } tn_driver;
 
 /* The one symbol a driver library exports. `abi` is the caller's TN_DEVICE_ABI; the table it returns names the

@@ -1,6 +1,7 @@
 /* Calls of an opened device, with errors that name it (registry.h). */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "device/check_status.h"
@@ -192,6 +193,13 @@ tn_status tn_device_counters(tn_opened_device *d, tn_queue *queue, tn_op_counter
                              tn_error *error) {
   if (!d->driver->counters) return lacks(d, error, "counters");
   return answer(d, d->driver->counters(queue, counters, count), error, "reading counters");
+}
+
+tn_status tn_device_instructions(tn_opened_device *d, tn_queue *queue, uint64_t *instructions, uint32_t count,
+                                 tn_error *error) {
+  memset(instructions, 0, count * sizeof *instructions);
+  if (!d->driver->instructions) return TN_OK;
+  return answer(d, d->driver->instructions(queue, instructions, count), error, "reading counts of instructions");
 }
 
 bool tn_device_can_map(const tn_opened_device *d) {

@@ -125,5 +125,8 @@ tn_status tn_device_kernel_launch(tn_opened_device *device, tn_queue *queue, voi
 void tn_device_kernel_unload(tn_opened_device *device, void *module); /* NULL is allowed */
 tn_status tn_device_counters(tn_opened_device *device, tn_queue *queue, tn_op_counter *counters, uint32_t *count,
                              tn_error *error);
+/* Of the counters read last, all `count` of them; zeros where the driver counts none. */
+tn_status tn_device_instructions(tn_opened_device *device, tn_queue *queue, uint64_t *instructions, uint32_t count,
+                                 tn_error *error);
 
 #endif

@@ -121,6 +121,7 @@ typedef struct tn_runner_counter {
   uint32_t device, core;     /* where it ran */
   uint64_t start_ns, end_ns; /* tn_clock_ns time */
   uint64_t cycles, bytes;    /* 0 where not measured */
+  uint64_t instructions;     /* of all threads; 0 where not counted */
 } tn_runner_counter;
 
 /* The counters of all steps since the last call, by time, in *counters (free() it; NULL when there are none). Devices

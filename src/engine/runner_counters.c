@@ -29,8 +29,8 @@ typedef struct counter_list {
 
 /* A device's counters begin with its first part and tell its programs one after the other; an op number that does not
  * rise means that the next program began. */
-static tn_status add_device(const tn_runner *runner, uint32_t device, const tn_op_counter *from, uint32_t count,
-                            counter_list *list) {
+static tn_status add_device(const tn_runner *runner, uint32_t device, const tn_op_counter *from,
+                            const uint64_t *instructions, uint32_t count, counter_list *list) {
   size_t part = next_part(runner, device, runner->shapes[0].plan.partition_count - 1);
   for (uint32_t i = 0; i < count; i++) {
     if (i && from[i].op <= from[i - 1].op) part = next_part(runner, device, part);
@@ -43,21 +43,26 @@ static tn_status add_device(const tn_runner *runner, uint32_t device, const tn_o
                                    .start_ns = from[i].start_ns,
                                    .end_ns = from[i].end_ns,
                                    .cycles = from[i].cycles,
-                                   .bytes = from[i].bytes};
+                                   .bytes = from[i].bytes,
+                                   .instructions = instructions[i]};
   }
   return TN_OK;
 }
 
-static tn_status read_device(const tn_runner *runner, uint32_t device, tn_op_counter **list, uint32_t *count,
-                             tn_error *error) {
+static tn_status read_device(const tn_runner *runner, uint32_t device, tn_op_counter **list, uint64_t **instructions,
+                             uint32_t *count, tn_error *error) {
   const runner_device *on = runner->devices + device;
   *list = NULL;
+  *instructions = NULL;
   *count = 0;
   tn_status status = tn_device_counters(on->opened, on->queue, NULL, count, error);
   if (status != TN_OK || !*count) return status;
   *list = tn_calloc(*count, sizeof **list);
-  if (!*list) return tn_fail(error, TN_E_MEMORY, "out of memory for %u counters", *count);
-  return tn_device_counters(on->opened, on->queue, *list, count, error);
+  *instructions = tn_calloc(*count, sizeof **instructions);
+  if (!*list || !*instructions) return tn_fail(error, TN_E_MEMORY, "out of memory for %u counters", *count);
+  status = tn_device_counters(on->opened, on->queue, *list, count, error);
+  if (status != TN_OK) return status;
+  return tn_device_instructions(on->opened, on->queue, *instructions, *count, error);
 }
 
 static int by_start(const void *a, const void *b) {
@@ -75,12 +80,14 @@ tn_status tn_runner_counters(tn_runner *runner, tn_runner_counter **counters, si
   if (runner->lane.submitted != runner->lane.waited) return tn_fail(error, TN_E_BUSY, "runner: a step is in flight");
   for (uint32_t device = 0; device < runner->device_count && status == TN_OK; device++) {
     tn_op_counter *list;
+    uint64_t *instructions;
     uint32_t read;
     if (!runs_something(runner, device)) continue;
-    status = read_device(runner, device, &list, &read, error);
-    if (status == TN_OK && add_device(runner, device, list, read, &all) != TN_OK)
+    status = read_device(runner, device, &list, &instructions, &read, error);
+    if (status == TN_OK && add_device(runner, device, list, instructions, read, &all) != TN_OK)
       status = tn_fail(error, TN_E_MEMORY, "out of memory for counters");
     free(list);
+    free(instructions);
   }
   if (status != TN_OK) {
     free(all.items);

@@ -22,6 +22,7 @@ tn_status tn_profile_start(tn_profile *profile, tn_runner *runner, tn_error *err
 void tn_profile_clear(tn_profile *profile) {
   memset(profile->ns, 0, sizeof profile->ns);
   memset(profile->bytes, 0, sizeof profile->bytes);
+  memset(profile->instructions, 0, sizeof profile->instructions);
   memset(profile->calls, 0, sizeof profile->calls);
 }
 
@@ -29,10 +30,11 @@ void tn_profile_clear(tn_profile *profile) {
 static json_t *event_of(const tn_profile *profile, const tn_runner_counter *c, const tn_graph_op *op,
                         const char *test) {
   const char *name = tn_op_info_of(op->opcode)->name;
-  return json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:{s:s, s:s, s:i, s:I}}", "name", name, "cat", name, "ph", "X",
-                   "ts", (double)(c->start_ns - profile->begin_ns) * 1e-3, "dur",
+  return json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:{s:s, s:s, s:i, s:I, s:I}}", "name", name, "cat", name, "ph",
+                   "X", "ts", (double)(c->start_ns - profile->begin_ns) * 1e-3, "dur",
                    (double)(c->end_ns - c->start_ns) * 1e-3, "pid", (int)c->device, "tid", (int)c->core, "args",
-                   "layer", op->name ? op->name : "", "test", test, "op", (int)c->op, "bytes", (json_int_t)c->bytes);
+                   "layer", op->name ? op->name : "", "test", test, "op", (int)c->op, "bytes", (json_int_t)c->bytes,
+                   "instructions", (json_int_t)c->instructions);
 }
 
 tn_status tn_profile_take(tn_profile *profile, const char *test, tn_error *error) {
@@ -46,6 +48,7 @@ tn_status tn_profile_take(tn_profile *profile, const char *test, tn_error *error
     const tn_graph_op *op = graph->ops + c->op;
     profile->ns[op->opcode] += c->end_ns - c->start_ns;
     profile->bytes[op->opcode] += c->bytes;
+    profile->instructions[op->opcode] += c->instructions;
     profile->calls[op->opcode]++;
     if (profile->events) json_array_append_new(profile->events, event_of(profile, c, op, test));
   }
@@ -70,10 +73,11 @@ json_t *tn_profile_as_json(const tn_profile *profile) {
   for (uint32_t i = 0; i < TN_OP_LIMIT; i++) total += profile->ns[i];
   for (uint32_t op; (op = slowest_left(profile, shown)) < TN_OP_LIMIT; shown[op] = true) {
     double ns = (double)(profile->ns[op] ? profile->ns[op] : 1);
-    json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:f, s:f}", "op", tn_op_info_of(op)->name, "calls",
-                                          (json_int_t)profile->calls[op], "ms", (double)profile->ns[op] * 1e-6,
-                                          "percent", total ? 100.0 * (double)profile->ns[op] / (double)total : 0.0,
-                                          "gb_per_s", (double)profile->bytes[op] / ns));
+    json_array_append_new(
+        list, json_pack("{s:s, s:I, s:f, s:f, s:f, s:I}", "op", tn_op_info_of(op)->name, "calls",
+                        (json_int_t)profile->calls[op], "ms", (double)profile->ns[op] * 1e-6, "percent",
+                        total ? 100.0 * (double)profile->ns[op] / (double)total : 0.0, "gb_per_s",
+                        (double)profile->bytes[op] / ns, "instructions", (json_int_t)profile->instructions[op]));
   }
   return list;
 }
@@ -82,9 +86,12 @@ void tn_profile_print(const tn_profile *profile) {
   json_t *list = tn_profile_as_json(profile), *item;
   size_t i;
   json_array_foreach(list, i, item) {
-    printf("    %-12s %9lld calls %10.3f ms %5.1f %%  %7.2f GB/s\n", json_string_value(json_object_get(item, "op")),
+    json_int_t instructions = json_integer_value(json_object_get(item, "instructions"));
+    printf("    %-12s %9lld calls %10.3f ms %5.1f %%  %7.2f GB/s", json_string_value(json_object_get(item, "op")),
            (long long)json_integer_value(json_object_get(item, "calls")), json_real_value(json_object_get(item, "ms")),
            json_real_value(json_object_get(item, "percent")), json_real_value(json_object_get(item, "gb_per_s")));
+    if (instructions) printf(" %14lld instructions", (long long)instructions);
+    printf("\n");
   }
   json_decref(list);
 }

@@ -438,6 +438,11 @@ static tn_status counters(tn_queue *q, tn_op_counter *list, uint32_t *count) {
   return q->owner->inner->counters(q->queue, list, count);
 }
 
+static tn_status instructions(tn_queue *q, uint64_t *list, uint32_t count) {
+  if (!q->owner->inner->instructions) return not_there(q->owner);
+  return q->owner->inner->instructions(q->queue, list, count);
+}
+
 static const tn_driver driver = {.size = sizeof(tn_driver),
                                  .abi_min = TN_DEVICE_ABI,
                                  .abi_max = TN_DEVICE_ABI,
@@ -468,7 +473,8 @@ static const tn_driver driver = {.size = sizeof(tn_driver),
                                  .record = record,
                                  .wait = wait_event,
                                  .event_destroy = event_destroy,
-                                 .counters = counters};
+                                 .counters = counters,
+                                 .instructions = instructions};
 
 const tn_driver *tn_faulty_driver(void) {
   return &driver;

@@ -11,7 +11,6 @@
 
 #define DEFAULT_MOST_THREADS 4u
 #define DEFAULT_PATIENCE_MS 60000u
-#define MAX_COUNTERS 65536u
 
 /* What last_error(NULL) tells: failures before there is a device, of each thread. */
 static _Thread_local char open_error[256];
@@ -161,6 +160,7 @@ static void queue_destroy(tn_queue *queue) {
   if (!queue) return;
   settle(queue, UINT64_MAX);
   free(queue->counters);
+  free(queue->instructions);
   free(queue);
 }
 
@@ -253,13 +253,24 @@ static tn_status read_counters(tn_queue *queue, tn_op_counter *counters, uint32_
   tn_status status = settle(queue, UINT64_MAX);
   if (status != TN_OK) return status;
   if (!queue->counters) { /* measuring begins */
-    queue->counters = tn_calloc(MAX_COUNTERS, sizeof *queue->counters);
-    if (!queue->counters) return tn_hexagon_fail(queue->device, TN_E_MEMORY, "no memory for counters");
+    queue->instructions = tn_calloc(TN_HEXAGON_MAX_COUNTERS, sizeof *queue->instructions);
+    if (queue->instructions) queue->counters = tn_calloc(TN_HEXAGON_MAX_COUNTERS, sizeof *queue->counters);
+    if (!queue->counters) {
+      free(queue->instructions);
+      return tn_hexagon_fail(queue->device, TN_E_MEMORY, "no memory for counters");
+    }
   }
   *count = queue->counter_count;
   if (capacity < queue->counter_count) return TN_OK;
   if (*count) memcpy(counters, queue->counters, *count * sizeof *counters);
   queue->counter_count = 0;
+  return TN_OK;
+}
+
+static tn_status read_instructions(tn_queue *queue, uint64_t *instructions, uint32_t count) {
+  if (!queue->instructions || count > TN_HEXAGON_MAX_COUNTERS)
+    return tn_hexagon_fail(queue->device, TN_E_INVALID, "%u counters were never told", count);
+  memcpy(instructions, queue->instructions, count * sizeof *instructions);
   return TN_OK;
 }
 
@@ -295,7 +306,8 @@ static const tn_driver driver = {.size = sizeof(tn_driver),
                                  .record = record,
                                  .wait = wait_event,
                                  .event_destroy = event_destroy,
-                                 .counters = read_counters};
+                                 .counters = read_counters,
+                                 .instructions = read_instructions};
 
 const tn_driver *tn_hexagon_driver(void) {
   return &driver;

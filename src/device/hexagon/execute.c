@@ -4,8 +4,6 @@
 #include "base/memory.h"
 #include "device/hexagon/internal.h"
 
-#define MAX_COUNTERS 65536u
-
 static tn_status check_bindings(tn_device *device, const tn_binding *bindings, uint32_t count) {
   tn_status status = TN_OK;
   for (uint32_t i = 0; status == TN_OK && i < count; i++)
@@ -119,12 +117,14 @@ void tn_hexagon_collect(tn_queue *queue, const tn_executable *e) {
   const tn_hexagon_counter *from = tn_hexagon_host_pointer(device, e->counters);
   uint32_t count = m->counters ? m->counter_count : 0;
   if (count > e->program->op_count) count = 0;
-  for (uint32_t i = 0; i < count && queue->counter_count < MAX_COUNTERS; i++)
+  for (uint32_t i = 0; i < count && queue->counter_count < TN_HEXAGON_MAX_COUNTERS; i++) {
+    queue->instructions[queue->counter_count] = from[i].instructions;
     queue->counters[queue->counter_count++] = (tn_op_counter){.op = from[i].op,
                                                               .start_ns = from[i].start_ns,
                                                               .end_ns = from[i].end_ns,
                                                               .cycles = from[i].packets,
                                                               .bytes = from[i].bytes};
+  }
 }
 
 /* ---- execution ---- */

@@ -37,11 +37,14 @@ struct tn_buffer {
   tn_buffer *next;
 };
 
+#define TN_HEXAGON_MAX_COUNTERS 65536u /* that a queue keeps */
+
 struct tn_queue {
   tn_device *device;
   uint32_t last;           /* number behind that of its last command */
   tn_status status;        /* the first failure since the last synchronize */
   tn_op_counter *counters; /* there once they were asked for */
+  uint64_t *instructions;  /* of the same ops */
   uint32_t counter_count;
 };
 

@@ -152,6 +152,7 @@ typedef struct tn_engine_info {
   uint64_t draft_weight_bytes, draft_kv_bytes, draft_arena_bytes; /* the drafting model's own, beside those above */
   uint32_t overlaps;                                              /* 1: steps overlap with the host's work */
   uint64_t second_steps;                                          /* launched while another one was in flight */
+  uint64_t step_ns; /* how long the step that is under way has been running; 0: none is */
 } tn_engine_info;
 #define TN_ENGINE_INFO \
   { .size = sizeof(tn_engine_info) }

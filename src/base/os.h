@@ -109,6 +109,9 @@ void tn_catch_interrupts(void);
 unsigned tn_interrupts(void);
 bool tn_terminated(void);
 
+/* Ends the process at once, whatever its threads are at; unfinished temporary files of tn_file_write are removed. */
+_Noreturn void tn_exit_now(int status);
+
 /* From now on a crash (memory, instruction, arithmetic) of the process ends it with exit status 1 and "tenon: crashed
  * in WORDS" on stderr. `words` may be changed later on and must stay. For tools that run foreign code. */
 void tn_say_on_crash(const char *words);

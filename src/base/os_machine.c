@@ -219,6 +219,11 @@ static void exit_on_interrupt(int signal_number) {
   _exit(1);
 }
 
+_Noreturn void tn_exit_now(int status) {
+  tn_file_abandon();
+  _exit(status);
+}
+
 static void handle_interrupts(void (*handler)(int)) {
   struct sigaction action = {.sa_handler = handler};
   sigemptyset(&action.sa_mask);

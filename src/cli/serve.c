@@ -137,6 +137,8 @@ int tn_command_serve(int argc, char **argv) {
        1 << 20},
       {"stop-timeout", 0, TN_CLI_U32, &server->stop_seconds, "S", "answers may finish after SIGTERM; default 10", 0,
        3600},
+      {"step-timeout", 0, TN_CLI_U32, &server->step_seconds, "S",
+       "a longer step of the engine is a stall to /health; default 120", 1, 86400},
       {"device", 0, TN_CLI_TEXT, &serve.engine.device, "D", "device that runs the model", 0, 0},
       TN_PLACE_OPTION(serve.engine.place),
       {"threads", 't', TN_CLI_U32, &serve.engine.threads, "N", "threads; default: the processors allowed", 1, 1024},

@@ -39,7 +39,8 @@ struct tn_engine {
 
   /* under the lock */
   bool is_ending;
-  engine_task *task; /* NULL: none */
+  uint64_t step_began_ns; /* 0: the engine's thread waits */
+  engine_task *task;      /* NULL: none */
   tn_cond *task_done;
   tn_request *incoming; /* submitted since the last step, the last one first */
   uint32_t incoming_count;
@@ -115,10 +116,12 @@ static void take_incoming(tn_engine *engine) {
 /* Under the lock, which is let go meanwhile. */
 static void run_task(tn_engine *engine) {
   engine_task *task = engine->task;
+  engine->step_began_ns = tn_clock_ns();
   tn_mutex_unlock(engine->lock);
   tn_scheduler_settle(&engine->scheduler);
   task->status = task->run(engine, task->argument, &task->error);
   tn_mutex_lock(engine->lock);
+  engine->step_began_ns = 0;
   take_snapshot(engine);
   task->is_done = true;
   engine->task = NULL;
@@ -137,9 +140,11 @@ static void run_engine(void *argument) {
     }
     take_incoming(engine);
     engine->info.waiting = engine->scheduler.waiting_count;
+    engine->step_began_ns = tn_clock_ns();
     tn_mutex_unlock(engine->lock);
     has_work = tn_scheduler_step(&engine->scheduler);
     tn_mutex_lock(engine->lock);
+    engine->step_began_ns = 0;
     take_snapshot(engine);
   }
   take_incoming(engine);
@@ -255,6 +260,7 @@ void tn_engine_describe(tn_engine *engine, tn_engine_info *info) {
   tn_mutex_lock(engine->lock);
   tn_engine_info all = engine->info;
   all.waiting += engine->incoming_count;
+  if (engine->step_began_ns) all.step_ns = tn_clock_ns() - engine->step_began_ns + 1;
   tn_mutex_unlock(engine->lock);
   all.size = size;
   memcpy(info, &all, size);

@@ -151,6 +151,10 @@ json_t *tn_answer_error(const tn_generation *generation, unsigned *status) {
     *status = 503;
     return tn_http_error_json(exchange, *status, NULL, NULL, "no memory for the answer");
   }
+  if (generation->given_up) {
+    *status = generation->given_up;
+    return tn_http_error_json(exchange, *status, NULL, "stalled", "the device does not come to an end with its step");
+  }
   for (size_t i = 0; i < generation->count; i++) {
     const tn_choice *choice = generation->choices + i;
     if (!choice->is_done) continue;

@@ -30,6 +30,7 @@ enum MHD_Result tn_endpoint_model(tn_exchange *exchange, const json_t *body) {
   return tn_http_reply(exchange, 200, model_json(exchange->server));
 }
 
+#define SLOWER 10 /* a step that takes that many times as long as any before it may be a stall */
 #define DEGRADED_NS UINT64_C(30000000000) /* how long a failed step is told of */
 
 enum MHD_Result tn_endpoint_health(tn_exchange *exchange, const json_t *body) {
@@ -38,8 +39,13 @@ enum MHD_Result tn_endpoint_health(tn_exchange *exchange, const json_t *body) {
   tn_mutex_lock(server->lock);
   bool is_degraded = server->failed_ns && tn_clock_ns() - server->failed_ns < DEGRADED_NS;
   json_int_t failed_steps = (json_int_t)server->failed_steps;
+  uint64_t step_ns = server->step_ns, most_ns = server->options.step_seconds * UINT64_C(1000000000);
+  bool is_stalled = step_ns > most_ns && step_ns > server->longest_ns * SLOWER;
   tn_mutex_unlock(server->lock);
   if (server->is_stopping) return tn_http_reply(exchange, 503, json_pack("{s:s}", "status", "stopping"));
+  if (is_stalled)
+    return tn_http_reply(exchange, 503,
+                         json_pack("{s:s, s:f}", "status", "stalled", "step_seconds", (double)step_ns / 1e9));
   if (!is_degraded) return tn_http_reply(exchange, 200, json_pack("{s:s}", "status", "ok"));
   return tn_http_reply(exchange, 200, json_pack("{s:s, s:I}", "status", "degraded", "failed_steps", failed_steps));
 }

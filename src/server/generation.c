@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/socket.h"
 
+#define OVERDUE_SECONDS 5u /* what the engine gets on top of the time of an answer */
+
 tn_generation *tn_generation_create(tn_exchange *exchange, size_t count) {
   tn_generation *generation = calloc(1, sizeof *generation);
   if (!generation) return NULL;
@@ -208,7 +210,7 @@ static enum MHD_Result answer_whole(tn_generation *generation) {
   json_t *json = NULL;
   unsigned status = 200;
   tn_mutex_lock(generation->lock);
-  bool is_gone = generation->is_gone, is_done = generation->done == generation->count;
+  bool is_gone = generation->is_gone, is_done = generation->done == generation->count || generation->given_up;
   if (!is_gone && !is_done) {
     suspend(generation);
   } else if (!is_gone) {
@@ -239,14 +241,24 @@ void tn_generation_leave(tn_exchange *exchange) {
 
 /* ---- on the thread that watches ---- */
 
+/* Whether its time is long over: the engine ends it in time unless it is held up by a step. */
+static bool is_overdue(const tn_generation *generation) {
+  const tn_exchange *exchange = generation->exchange;
+  uint64_t seconds = exchange->server->options.timeout_seconds;
+  return seconds && tn_clock_ns() - exchange->start_ns > (seconds + OVERDUE_SECONDS) * UINT64_C(1000000000);
+}
+
 void tn_generation_watch(tn_generation *generation, tn_watch watch) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(generation->exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   bool hung_up = info && tn_socket_hung_up(info->connect_fd);
   tn_mutex_lock(generation->lock);
   generation->is_gone |= hung_up || watch == TN_WATCH_ABANDON;
-  bool is_over = generation->is_gone || generation->is_overflowed || watch == TN_WATCH_CUT;
-  if (generation->is_gone || generation->is_overflowed) wake(generation);
+  if (watch == TN_WATCH_GIVE_UP) generation->given_up = 503;
+  if (is_overdue(generation)) generation->given_up = 504;
+  bool is_lost = generation->is_gone || generation->is_overflowed || generation->given_up;
+  bool is_over = is_lost || watch == TN_WATCH_CUT;
+  if (is_lost) wake(generation);
   tn_mutex_unlock(generation->lock);
   if (is_over) cancel(generation);
 }

@@ -105,6 +105,7 @@ struct tn_generation {
   bool is_suspended;  /* the connection waits for an event */
   bool is_gone;       /* the client hung up */
   bool is_overflowed; /* it doesn't read */
+  unsigned given_up;  /* the status of the error it gets, as the engine doesn't answer; 0: it isn't given up */
   size_t done;        /* choices */
   size_t unread;      /* bytes of events in all choices */
   /* of libmicrohttpd's thread */
@@ -130,9 +131,10 @@ enum MHD_Result tn_generation_answer(tn_generation *generation);
 void tn_generation_leave(tn_exchange *exchange);
 
 typedef enum tn_watch {
-  TN_WATCH_CLIENT, /* cancel if the client hung up or doesn't read */
-  TN_WATCH_CUT,    /* cancel; the client gets an error */
-  TN_WATCH_ABANDON /* cancel and close the connection */
+  TN_WATCH_CLIENT,  /* cancel if the client hung up or doesn't read */
+  TN_WATCH_CUT,     /* cancel; the client gets an error */
+  TN_WATCH_GIVE_UP, /* the client gets an error, whatever the engine does */
+  TN_WATCH_ABANDON  /* cancel and close the connection */
 } tn_watch;
 /* Under server->lock. */
 void tn_generation_watch(tn_generation *generation, tn_watch watch);

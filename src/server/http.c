@@ -27,7 +27,9 @@ static const tn_route routes[] = {
     {"/tokenize", "POST", TN_ON_TOKENIZE, false, false, "token ids of a text", tn_endpoint_tokenize},
     {"/detokenize", "POST", TN_ON_DETOKENIZE, false, false, "the text of token ids", tn_endpoint_detokenize},
     {"/health", "GET", 0, true, false,
-     "200 `ok`, or `degraded` when a step of the engine failed within the last 30 seconds; 503 `stopping`",
+     "200 `ok`, or `degraded` when a step of the engine failed within the last 30 seconds; 503 `stopping`, or "
+     "`stalled` "
+     "when a step doesn't come to an end",
      tn_endpoint_health},
     {"/metrics", "GET", 0, false, false, "counters and histograms in Prometheus' text form", tn_endpoint_metrics},
     {"/version", "GET", 0, true, false, "tenon's version", tn_endpoint_version},

@@ -36,6 +36,8 @@ typedef struct tn_server {
   atomic_bool is_stopping;
   uint64_t failed_steps; /* of the engine, when it was last looked at */
   uint64_t failed_ns;    /* when there were new ones; 0: never */
+  uint64_t step_ns;      /* the step under way, as it was seen last; 0: none */
+  uint64_t longest_ns;   /* of the steps before, as far as they were seen */
   uint64_t exchanges;    /* so far */
   tn_exchange *active;   /* those with a generation */
 } tn_server;

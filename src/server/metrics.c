@@ -116,6 +116,8 @@ static void print_engine(tn_engine *engine, tn_buf *out) {
   print_number(out, "engine_steps_total", "counter", "Steps of the engine.", (double)info.steps);
   print_number(out, "engine_device_seconds_total", "counter", "What the steps took on the device.",
                (double)info.device_ns / 1e9);
+  print_number(out, "engine_step_seconds", "gauge", "How long the step under way has been running.",
+               (double)info.step_ns / 1e9);
   print_number(out, "engine_rows_total", "counter", "Token rows computed.", (double)info.rows);
   print_number(out, "engine_failed_steps_total", "counter", "Steps that failed and were run again.",
                (double)info.failed_steps);

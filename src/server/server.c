@@ -1,6 +1,7 @@
 /* Starting, watching and stopping the server. */
 #include "server/server.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/socket.h"
@@ -12,6 +13,7 @@
 #define WATCH_NS 10000000u            /* how often connections with running answers are looked at */
 #define IDLE_NS 50000000u             /* how often signals are looked for otherwise */
 #define CUT_NS UINT64_C(5000000000)   /* what cancelled answers may take to end */
+#define GIVE_UP_NS 500000000u         /* what sending the errors of answers that the engine doesn't end may take */
 #define ABANDON_NS 500000000u         /* what closing the connections of clients that don't read may take */
 
 static tn_status check_address(const tn_server_options *options, tn_error *error) {
@@ -60,17 +62,21 @@ static struct MHD_Daemon *start_daemon(tn_server *server, int listener, tn_error
   return daemon;
 }
 
-/* Notes when steps of the engine fail. */
-static void watch_engine(tn_server *server) {
+/* Notes when steps of the engine fail, and how long they take; true while one is under way. */
+static bool watch_engine(tn_server *server) {
   tn_engine_info info = TN_ENGINE_INFO;
   tn_engine_describe(server->engine, &info);
   tn_mutex_lock(server->lock);
+  bool is_another = info.step_ns < server->step_ns;
+  if (is_another && server->step_ns > server->longest_ns) server->longest_ns = server->step_ns;
+  server->step_ns = info.step_ns;
   if (info.failed_steps != server->failed_steps) server->failed_ns = tn_clock_ns();
   server->failed_steps = info.failed_steps;
   tn_mutex_unlock(server->lock);
+  return info.step_ns > 0;
 }
 
-/* Looks at every running answer once; true when there is one. */
+/* Looks at every running answer once; true when there is one, or something else is under way. */
 static bool watch(tn_server *server, tn_watch how) {
   tn_mutex_lock(server->lock);
   for (tn_exchange *at = server->active; at; at = at->next) tn_generation_watch(at->generation, how);
@@ -78,8 +84,7 @@ static bool watch(tn_server *server, tn_watch how) {
   tn_mutex_unlock(server->lock);
   is_busy |= tn_desk_is_busy(&server->desk);
   tn_connections_watch(&server->connections);
-  watch_engine(server);
-  return is_busy;
+  return watch_engine(server) || is_busy;
 }
 
 /* Watches until no answer runs, a signal more than `signals` comes, or the deadline. */
@@ -96,8 +101,25 @@ static void serve(tn_server *server, int listener) {
   tn_socket_stop_listening(listener);
   watch_until(server, tn_clock_ns() + server->options.stop_seconds * UINT64_C(1000000000), 1, TN_WATCH_CLIENT);
   watch_until(server, tn_clock_ns() + CUT_NS, UINT32_MAX, TN_WATCH_CUT);
+  watch_until(server, tn_clock_ns() + GIVE_UP_NS, UINT32_MAX, TN_WATCH_GIVE_UP);
   /* what is abandoned is resumed and never suspended again, as the library wants it when it is stopped */
   watch_until(server, tn_clock_ns() + ABANDON_NS, UINT32_MAX, TN_WATCH_ABANDON);
+}
+
+/* Whether something doesn't come to an end that would have to be waited for. */
+static bool is_held_up(tn_server *server) {
+  tn_engine_info info = TN_ENGINE_INFO;
+  tn_engine_describe(server->engine, &info);
+  return info.step_ns > 0 || tn_desk_is_busy(&server->desk);
+}
+
+/* Ends the process although its threads are at work. */
+static void leave(const tn_server_options *options) {
+  if (options->unix_path) tn_socket_remove_unix(options->unix_path);
+  fprintf(stderr,
+          "tenon: a step of the device, or a request that is being read, does not come to an end; ended without "
+          "waiting for it\n");
+  tn_exit_now(1);
 }
 
 tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_options *options, tn_error *error) {
@@ -123,6 +145,7 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
   if (daemon) {
     tell_address(options, port);
     serve(&server, listener);
+    if (is_held_up(&server)) leave(options);
     tn_desk_stop(&server.desk);
     MHD_stop_daemon(daemon); /* closes the listener */
     listener = -1;

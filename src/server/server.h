@@ -21,16 +21,19 @@ typedef struct tn_server_options {
   uint32_t idle_seconds;    /* a connection without traffic is closed after */
   uint32_t timeout_seconds; /* an answer may take; 0: any time */
   uint32_t stop_seconds;    /* running answers may take to finish after SIGTERM before they are cancelled */
+  uint32_t step_seconds;    /* a step of the engine that takes longer (and longer than those before) is a stall */
 } tn_server_options;
 #define TN_SERVER_OPTIONS                                                                        \
   {                                                                                              \
     .host = "127.0.0.1", .port = 8080, .connections = 4096, .body_mib = 32, .idle_seconds = 120, \
-    .timeout_seconds = 3600, .stop_seconds = 10                                                  \
+    .timeout_seconds = 3600, .stop_seconds = 10, .step_seconds = 120                             \
   }
 
 /* Serves until SIGINT or SIGTERM (tn_catch_interrupts must be in force), then stops: takes nothing new, lets running
- * answers finish for stop_seconds, cancels the rest. A second signal cancels at once. Prints the address on stdout when
- * it listens and one line a request on stderr. Errors: an address that can't be had, a public one without a key. */
+ * answers finish for stop_seconds, cancels the rest. A second signal cancels at once. Where the engine or a request
+ * that is being read does not come to an end within some seconds more, it doesn't return: the process ends, with status
+ * 1 and a line on stderr. Prints the address on stdout when it listens and one line a request on stderr. Errors: an
+ * address that can't be had, a public one without a key. */
 tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_options *options, tn_error *error);
 
 /* Writes the table of the API's fields as Markdown, the one in docs/server.md. */

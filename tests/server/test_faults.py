@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -63,7 +64,7 @@ class Faults(unittest.TestCase):
         return status, json.loads(answer)["status"]
 
     def check_end(self, server):
-        self.assertEqual(self.crowd(server, 2), (16, 0))  # it works again
+        self.assertTrue(until(lambda: self.crowd(server, 2) == (16, 0), 30))  # it works again
         self.assertTrue(until(lambda: server.metric("kv_pages_used") == server.metric("requests_running") == 0))
 
     def test_once(self):
@@ -108,6 +109,29 @@ class Faults(unittest.TestCase):
                     continue
                 break
             self.assertGreater(told, 0, options)
+
+    def test_hang(self):
+        """A step that never ends: health says so, whoever waits gets an error, and the server ends in time."""
+        answers = {}
+        with Server(TENON, MODEL, "--device", "faulty:cpu,delay-ms=600000", "--step-timeout", "1", "--timeout", "1",
+                    "--stop-timeout", "0") as server:
+            def client(number):
+                answers[number] = server.ask("POST", TEXT, body(number))
+            whole, stream = (threading.Thread(target=client, args=(number,)) for number in (1, 2))
+            whole.start()
+            self.assertTrue(until(lambda: self.health(server) == (503, "stalled"), 10))
+            self.assertGreater(server.metric("engine_step_seconds"), 1)
+            stream.start()
+            self.assertTrue(until(lambda: server.metric("requests_waiting") == 1, 10))
+            begin = time.monotonic()
+            self.assertEqual(server.stop(), 1)
+            self.assertLess(time.monotonic() - begin, 10)
+            self.assertIn("does not come to an end", "".join(server.log))
+            whole.join()
+            stream.join()
+        status, _, answer = answers[1]
+        self.assertEqual((status, json.loads(answer)["error"]["code"]), (504, "stalled"))
+        self.assertEqual(events(answers[2][2])[-1]["error"]["code"], "stalled")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-/* The program of all kernels: built when the first program is prepared, and kept on disk in the form the device's
- * compiler made of it.
+/* Building kernels: all of them when the first program is prepared, linear's once more for each format of weights where
+ * the device gains by it (a GPU's compiler makes less of a kernel that can do every format). What is built is kept on
+ * disk in the form the device's compiler made of it.
  *
  * A file of the cache: | head | key: what it was made of, as text | the compiler's binary |. The head seals both; a
  * file that isn't exactly what is looked for is as good as none, and written anew. */
@@ -105,20 +106,19 @@ static cl_program from_cache(tn_device *device, const char *path, const tn_buf *
 }
 
 /* A cache that can't be written is no failure: the next start builds again. */
-static void to_cache(tn_device *device, const char *folder, const char *path, const tn_buf *key) {
+static void to_cache(tn_device *device, cl_program program, const char *folder, const char *path, const tn_buf *key) {
   const cl_api *api = &device->api;
   size_t bytes = 0;
   tn_error error = {0};
-  if (api->clGetProgramInfo(device->program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS ||
-      !bytes || bytes > MOST_BINARY)
+  if (api->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || !bytes ||
+      bytes > MOST_BINARY)
     return;
   tn_buf file;
   tn_buf_init(&file);
   cache_head head = {.key_bytes = key->size, .binary_bytes = bytes};
   memcpy(head.magic, magic, sizeof magic);
   unsigned char *binary = tn_calloc(1, bytes);
-  if (binary &&
-      api->clGetProgramInfo(device->program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS) {
+  if (binary && api->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS) {
     head.seal = seal_of(key->data, key->size, binary, bytes);
     tn_buf_append(&file, &head, sizeof head);
     tn_buf_append(&file, key->data, key->size);
@@ -148,14 +148,15 @@ static tn_status build_failed(tn_device *device, cl_program program, int32_t cod
                  tn_opencl_error_name(code), code, log);
 }
 
-static tn_status from_source(tn_device *device, const tn_buf *source, const char *options, tn_error *error) {
+static tn_status from_source(tn_device *device, const tn_buf *source, const char *options, cl_program *made,
+                             tn_error *error) {
   const cl_api *api = &device->api;
   int32_t code;
   const char *text = source->data;
   cl_program program = api->clCreateProgramWithSource(device->context, 1, &text, &source->size, &code);
   if (program) code = api->clBuildProgram(program, 1, &device->found.device, options, NULL, NULL);
   if (program && code == CL_SUCCESS) {
-    device->program = program;
+    *made = program;
     return TN_OK;
   }
   tn_status status = program ? build_failed(device, program, code, error)
@@ -164,22 +165,25 @@ static tn_status from_source(tn_device *device, const tn_buf *source, const char
   return status;
 }
 
-static tn_status make_kernels(tn_device *device, tn_error *error) {
+static tn_status make_kernels(tn_device *device, tn_opencl_program *made, bool all, tn_error *error) {
   for (uint32_t i = 0; i < TN_OPENCL_KERNEL_COUNT; i++) {
     int32_t code;
-    device->kernels[i] = device->api.clCreateKernel(device->program, kernel_names[i], &code);
-    if (!device->kernels[i])
+    if (!all && i != TN_OPENCL_LINEAR_ROWS && i != TN_OPENCL_LINEAR_TILE) continue;
+    made->kernels[i] = device->api.clCreateKernel(made->program, kernel_names[i], &code);
+    if (!made->kernels[i])
       return tn_fail(error, TN_E_INTERNAL, "%s: no kernel %s: %s (%d)", device->found.name, kernel_names[i],
                      tn_opencl_error_name(code), code);
   }
   return TN_OK;
 }
 
-static tn_status build(tn_device *device, const char *folder, tn_error *error) {
-  const char *options =
-      device->exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+static tn_status build(tn_device *device, uint32_t number, const char *folder, tn_error *error) {
+  tn_opencl_program *made = &device->programs[number];
   tn_buf source, key;
-  char path[4200];
+  char path[4200], options[120], weights[32] = "";
+  if (number != TN_OPENCL_ALL) snprintf(weights, sizeof weights, " -DWEIGHTS=%u", number);
+  snprintf(options, sizeof options, "-cl-std=CL1.2%s%s",
+           device->exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "", weights);
   tn_buf_init(&source);
   tn_buf_init(&key);
   put_numbers(&source);
@@ -188,35 +192,37 @@ static tn_status build(tn_device *device, const char *folder, tn_error *error) {
   tn_status status = source.failed || key.failed ? tn_fail(error, TN_E_MEMORY, "out of memory") : TN_OK;
   if (status == TN_OK && folder) {
     snprintf(path, sizeof path, "%s/%016llx.bin", folder, (unsigned long long)tn_hash_bytes(key.data, key.size, 0));
-    device->program = from_cache(device, path, &key, options);
+    made->program = from_cache(device, path, &key, options);
   }
-  if (status == TN_OK && !device->program) {
-    status = from_source(device, &source, options, error);
-    if (status == TN_OK && folder) to_cache(device, folder, path, &key);
+  if (status == TN_OK && !made->program) {
+    status = from_source(device, &source, options, &made->program, error);
+    if (status == TN_OK && folder) to_cache(device, made->program, folder, path, &key);
   }
-  if (status == TN_OK) status = make_kernels(device, error);
+  if (status == TN_OK) status = make_kernels(device, made, number == TN_OPENCL_ALL, error);
   tn_buf_finish(&source);
   tn_buf_finish(&key);
   return status;
 }
 
-tn_status tn_opencl_build(tn_device *device) {
+static void drop_program(tn_device *device, tn_opencl_program *program) {
+  for (uint32_t i = 0; i < TN_OPENCL_KERNEL_COUNT; i++)
+    if (program->kernels[i]) device->api.clReleaseKernel(program->kernels[i]);
+  if (program->program) device->api.clReleaseProgram(program->program);
+  *program = (tn_opencl_program){0};
+}
+
+tn_status tn_opencl_build(tn_device *device, uint32_t number) {
   char folder[4096];
   tn_error error = {0};
-  if (device->program) return TN_OK;
+  if (device->programs[number].program) return TN_OK;
   bool cached = device->cached && tn_cache_folder(folder, sizeof folder - 8);
   if (cached) strcat(folder, "/opencl");
-  tn_status status = build(device, cached ? folder : NULL, &error);
+  tn_status status = build(device, number, cached ? folder : NULL, &error);
   if (status == TN_OK) return TN_OK;
-  tn_opencl_drop_program(device);
+  drop_program(device, &device->programs[number]);
   return tn_opencl_fail(device, status, "%s", error.message);
 }
 
-void tn_opencl_drop_program(tn_device *device) {
-  for (uint32_t i = 0; i < TN_OPENCL_KERNEL_COUNT; i++) {
-    if (device->kernels[i]) device->api.clReleaseKernel(device->kernels[i]);
-    device->kernels[i] = NULL;
-  }
-  if (device->program) device->api.clReleaseProgram(device->program);
-  device->program = NULL;
+void tn_opencl_drop_programs(tn_device *device) {
+  for (uint32_t i = 0; i < TN_COUNT(device->programs); i++) drop_program(device, &device->programs[i]);
 }

@@ -59,23 +59,27 @@ tn_status tn_opencl_check(tn_device *device, int32_t error, const char *what) {
 typedef struct open_options {
   const char *name; /* NULL: any */
   bool cache;
-  uint64_t most; /* bytes of one piece of memory, 0: what the device gives */
+  int specialise; /* -1: as the device gains by it */
+  uint64_t most;  /* bytes of one piece of memory, 0: what the device gives */
 } open_options;
 
 static tn_status read_options(const tn_option *options, uint32_t count, open_options *out) {
-  *out = (open_options){.cache = true};
+  *out = (open_options){.cache = true, .specialise = -1};
   for (uint32_t i = 0; i < count; i++) {
     const char *key = options[i].key, *value = options[i].value;
     if (strcmp(key, "name") == 0 && *value) {
       out->name = value;
     } else if (strcmp(key, "cache") == 0 && (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)) {
       out->cache = *value == '1';
+    } else if (strcmp(key, "specialise") == 0 && (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)) {
+      out->specialise = *value == '1';
     } else if (strcmp(key, "max-allocation") == 0 && *value >= '1' && *value <= '9') {
       out->most = strtoull(value, NULL, 10);
     } else if (strcmp(key, "threads") != 0) { /* the runtime has its own */
-      return tn_opencl_fail(NULL, TN_E_INVALID,
-                            "%s=%s: options are name=PART OF A DEVICE'S NAME, cache=0|1 and max-allocation=BYTES", key,
-                            value);
+      return tn_opencl_fail(
+          NULL, TN_E_INVALID,
+          "%s=%s: options are name=PART OF A DEVICE'S NAME, cache=0|1, specialise=0|1 and max-allocation=BYTES", key,
+          value);
     }
   }
   return TN_OK;
@@ -114,6 +118,10 @@ static void read_limits(tn_device *device) {
       tn_opencl_device_number(api, id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
 }
 
+static bool is_processor(tn_device *device) {
+  return tn_opencl_device_number(&device->api, device->found.device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
+}
+
 static tn_status start(tn_device *device) {
   const cl_api *api = &device->api;
   const intptr_t properties[] = {CL_CONTEXT_PLATFORM, (intptr_t)device->found.platform, 0};
@@ -130,7 +138,7 @@ static tn_status start(tn_device *device) {
 static void close_device(tn_device *device) {
   if (!device) return;
   tn_opencl_free_all(device);
-  tn_opencl_drop_program(device);
+  tn_opencl_drop_programs(device);
   if (device->own) device->api.clReleaseCommandQueue(device->own);
   if (device->context) device->api.clReleaseContext(device->context);
   tn_mutex_destroy(device->mutex);
@@ -154,6 +162,7 @@ static tn_status open_device(uint32_t index, const tn_option *options, uint32_t 
   if (status == TN_OK) status = choose(made, index, wanted.name);
   made->cached = wanted.cache;
   if (status == TN_OK) status = start(made);
+  if (status == TN_OK) made->specialise = wanted.specialise < 0 ? !is_processor(made) : wanted.specialise;
   if (status == TN_OK && wanted.most && wanted.most < made->max_allocation) made->max_allocation = wanted.most;
   if (status != TN_OK) {
     close_device(made);
@@ -186,8 +195,7 @@ static uint64_t memory_free(tn_device *device) {
   tn_mutex_lock(device->mutex);
   uint64_t left = device->memory_total > device->allocated ? device->memory_total - device->allocated : 0;
   tn_mutex_unlock(device->mutex);
-  bool is_host = tn_opencl_device_number(&device->api, device->found.device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
-  uint64_t host = is_host ? tn_machine_memory_free() : UINT64_MAX;
+  uint64_t host = is_processor(device) ? tn_machine_memory_free() : UINT64_MAX;
   return left < host ? left : host;
 }
 

@@ -49,12 +49,18 @@ static tn_device *device_of(const tn_opencl_launch *launch) {
 
 static void set_argument(tn_opencl_launch *launch, size_t bytes, const void *value) {
   if (launch->error != CL_SUCCESS) return;
-  launch->error = device_of(launch)->api.clSetKernelArg(device_of(launch)->kernels[launch->kernel], launch->argument++,
-                                                        bytes, value);
+  launch->error = device_of(launch)->api.clSetKernelArg(launch->built, launch->argument++, bytes, value);
 }
 
 tn_opencl_launch tn_opencl_begin(const tn_kernel_call *call, tn_opencl_kernel kernel) {
-  return (tn_opencl_launch){.run = call->workspace, .kernel = kernel};
+  return tn_opencl_begin_for(call, kernel, TN_OPENCL_ALL);
+}
+
+tn_opencl_launch tn_opencl_begin_for(const tn_kernel_call *call, tn_opencl_kernel kernel, uint32_t dtype) {
+  tn_opencl_run *run = call->workspace;
+  const tn_opencl_program *programs = run->queue->device->programs;
+  cl_kernel own = programs[dtype].kernels[kernel];
+  return (tn_opencl_launch){.run = run, .kernel = kernel, .built = own ? own : programs[TN_OPENCL_ALL].kernels[kernel]};
 }
 
 uint64_t tn_opencl_memory(tn_opencl_launch *launch, const tn_tensor *tensor) {
@@ -97,8 +103,8 @@ tn_status tn_opencl_run_over(tn_opencl_launch *launch, uint64_t x, uint64_t y, u
   cl_event event = NULL;
   uint64_t now = counted ? tn_clock_ns() : 0;
   if (launch->error == CL_SUCCESS && x && y && z)
-    launch->error = device->api.clEnqueueNDRangeKernel(queue->commands, device->kernels[launch->kernel], 3, NULL,
-                                                       global, local, 0, NULL, counted ? &event : NULL);
+    launch->error = device->api.clEnqueueNDRangeKernel(queue->commands, launch->built, 3, NULL, global, local, 0, NULL,
+                                                       counted ? &event : NULL);
   if (event) note_measure(queue, event, now);
   return tn_opencl_check(device, launch->error, "handing a kernel to the device");
 }

@@ -50,14 +50,23 @@ struct tn_buffer {
   bool is_part; /* of another buffer's memory */
 };
 
+/* Built kernels; NULL: not there. */
+typedef struct tn_opencl_program {
+  cl_program program;
+  cl_kernel kernels[TN_OPENCL_KERNEL_COUNT];
+} tn_opencl_program;
+
+/* The number of the program of all kernels. */
+#define TN_OPENCL_ALL TN_DTYPE_COUNT
+
 struct tn_device {
   cl_api api;
   tn_opencl_found found;
   cl_context context;
-  cl_queue own;       /* for what belongs to no queue: zeroing */
-  bool cached;        /* the built kernels are kept on disk */
-  cl_program program; /* NULL until a program is prepared: devices are opened for less, too */
-  cl_kernel kernels[TN_OPENCL_KERNEL_COUNT];
+  cl_queue own;                                   /* for what belongs to no queue: zeroing */
+  bool cached;                                    /* the built kernels are kept on disk */
+  bool specialise;                                /* a program of linear's kernels for each format of weights */
+  tn_opencl_program programs[TN_DTYPE_COUNT + 1]; /* those by format, and the one of all kernels; made when needed */
   bool exact_division; /* divisions and roots are correctly rounded: 8-bit activations are the cpu's */
   uint64_t alignment, memory_total, max_allocation, local_memory;
   tn_mutex *mutex;     /* guards all below, and the arguments of the kernels */
@@ -109,10 +118,10 @@ tn_status tn_opencl_check(tn_device *device, int32_t error, const char *what);
 tn_status tn_opencl_status(int32_t error);
 const char *tn_opencl_error_name(int32_t error);
 
-/* build.c: makes sure that the kernels are there; the caller holds the mutex. TN_E_UNSUPPORTED with the compiler's log
- * where they can't be built. */
-tn_status tn_opencl_build(tn_device *device);
-void tn_opencl_drop_program(tn_device *device);
+/* build.c: makes sure that a program is there: of all kernels (TN_OPENCL_ALL), or of linear's for weights of a dtype.
+ * The caller holds the mutex. TN_E_UNSUPPORTED with the compiler's log where it can't be built. */
+tn_status tn_opencl_build(tn_device *device, uint32_t number);
+void tn_opencl_drop_programs(tn_device *device);
 
 /* memory.c */
 tn_status tn_opencl_alloc(tn_device *device, uint64_t bytes, tn_buffer **buffer);
@@ -171,11 +180,14 @@ struct tn_executable {
 typedef struct tn_opencl_launch {
   tn_opencl_run *run;
   tn_opencl_kernel kernel;
+  cl_kernel built;
   uint32_t argument;
   int32_t error;
 } tn_opencl_launch;
 
 tn_opencl_launch tn_opencl_begin(const tn_kernel_call *call, tn_opencl_kernel kernel);
+/* The kernel made for weights of `dtype` where there is one. */
+tn_opencl_launch tn_opencl_begin_for(const tn_kernel_call *call, tn_opencl_kernel kernel, uint32_t dtype);
 /* Gives the kernel the operand's memory (NULL: none) and answers where in it the operand begins. */
 uint64_t tn_opencl_memory(tn_opencl_launch *launch, const tn_tensor *tensor);
 /* The batch's memory; the kernel's arguments say where in it the parts are. */

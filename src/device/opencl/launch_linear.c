@@ -23,7 +23,7 @@ static linear_arguments shape_of(const tn_kernel_call *call) {
 static tn_status launch(const tn_kernel_call *call, linear_arguments *a, const tn_tensor *bias,
                         const tn_tensor *residual, const tn_tensor *experts) {
   bool tiles = a->rows >= LEAST_TILE_ROWS && !a->by_expert;
-  tn_opencl_launch l = tn_opencl_begin(call, tiles ? TN_OPENCL_LINEAR_TILE : TN_OPENCL_LINEAR_ROWS);
+  tn_opencl_launch l = tn_opencl_begin_for(call, tiles ? TN_OPENCL_LINEAR_TILE : TN_OPENCL_LINEAR_ROWS, a->w_dtype);
   a->x = tn_opencl_memory(&l, &call->inputs[0]);
   a->w = tn_opencl_memory(&l, &call->inputs[1]);
   a->bias = tn_opencl_memory(&l, bias);

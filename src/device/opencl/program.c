@@ -128,6 +128,19 @@ static tn_status check_ops(tn_device *device, const tn_program *program) {
   return TN_OK;
 }
 
+/* The kernels, and those made for the formats of the program's weights. */
+static tn_status build_kernels(tn_device *device, const tn_program *program) {
+  tn_mutex_lock(device->mutex);
+  tn_status status = tn_opencl_build(device, TN_OPENCL_ALL);
+  for (uint32_t i = 0; i < program->op_count && status == TN_OK && device->specialise; i++) {
+    tn_op_query query;
+    tn_program_query(program, tn_program_ops(program) + i, &query);
+    if (query.opcode != TN_OP_EMBED && is_matrix(&query, 1)) status = tn_opencl_build(device, query.inputs[1].dtype);
+  }
+  tn_mutex_unlock(device->mutex);
+  return status;
+}
+
 static bool allocate(tn_executable *e, const tn_program *program) {
   e->program = malloc(program->bytes);
   if (e->program) memcpy(e->program, program, program->bytes);
@@ -151,11 +164,7 @@ tn_status tn_opencl_prepare(tn_device *device, const tn_program *program, const 
     return tn_opencl_fail(device, TN_E_INVALID, "the program has %u weights, %u are bound", program->weight_count,
                           weight_count);
   status = check_ops(device, program);
-  if (status == TN_OK) {
-    tn_mutex_lock(device->mutex);
-    status = tn_opencl_build(device);
-    tn_mutex_unlock(device->mutex);
-  }
+  if (status == TN_OK) status = build_kernels(device, program);
   if (status != TN_OK) return status;
   tn_executable *e = tn_calloc(1, sizeof *e);
   if (!e) return tn_opencl_fail(device, TN_E_MEMORY, "out of memory");

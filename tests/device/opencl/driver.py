@@ -123,12 +123,25 @@ def weights_in_pieces(folder):
     expect(run.returncode == 1 and "one piece may have 1000" in run.stderr, run.stderr)
 
 
+def specialised_kernels(folder):
+    """Kernels made for a format of weights give the bits of those that take every format."""
+    bits = []
+    for value in "01":
+        out = os.path.join(folder, "specialise" + value)
+        run = tenon("logits", LLAMA, "--tokens", "1,2,3,4,5,6,7", "--all", "--out", out, "--device",
+                    "opencl,specialise=" + value, "--weights", "mxfp6")
+        expect(run.returncode == 0, run.stderr)
+        bits.append(run.returncode == 0 and open(out, "rb").read())
+    expect(bits[0] == bits[1], "specialise=1: other logits")
+
+
 with tempfile.TemporaryDirectory() as temporary:
     by_number_and_name()
     says_what_is_missing(temporary)
     cache(temporary)
     nothing_falls_back()
     weights_in_pieces(temporary)
+    specialised_kernels(temporary)
 print("\n".join(failures))
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

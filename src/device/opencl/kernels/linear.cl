@@ -8,6 +8,13 @@
  * So lanes may share a row's slices (linear_rows) or one work-item may walk through all (linear_tile): the bits are the
  * same. */
 
+/* The weights' format: an argument, or what the program is made for. */
+#ifdef WEIGHTS
+#define W_DTYPE(a) WEIGHTS
+#else
+#define W_DTYPE(a) (a)->w_dtype
+#endif
+
 #define SLICE 128u
 #define LANES 16u
 #define ROWS_COLUMNS 4u
@@ -47,9 +54,9 @@ static float slice_sum(const linear_arguments *a, constant_memory x, constant_me
       char16 low = as_char16(vload16(0, x + column)), high = as_char16(vload16(1, x + column));
       float scale = ((__global const float *)(x + padded))[column / 32];
       int total = ((__global const int *)(x + padded + padded / 8))[column / 32];
-      if (is_blocks(a->w_dtype)) {
-        block32 b = load_block(a->w_dtype, w, column / 32);
-        sum = add_integers(sum, a->w_dtype, &b, low, high, scale, total);
+      if (is_blocks(W_DTYPE(a))) {
+        block32 b = load_block(W_DTYPE(a), w, column / 32);
+        sum = add_integers(sum, W_DTYPE(a), &b, low, high, scale, total);
         continue;
       }
       x_low = scale * convert_float16(low);
@@ -57,7 +64,7 @@ static float slice_sum(const linear_arguments *a, constant_memory x, constant_me
     } else {
       load32(a->x_dtype, x, column, count, &x_low, &x_high);
     }
-    load_weights(a->w_dtype, w, column, count, &w_low, &w_high);
+    load_weights(W_DTYPE(a), w, column, count, &w_low, &w_high);
     sum = add_floats(sum, x_low, x_high, w_low, w_high);
   }
   return sum;
@@ -183,14 +190,14 @@ INLINE static void add_slice(const linear_arguments *a, constant_memory w, uint 
   for (uint r = 0; r < TILE_ROWS; r++) sums[r] = 0.0f;
   for (uint column = slice * SLICE, b = 0; column < end; column += 32, b++) {
     if (integers) {
-      block32 block = load_block(a->w_dtype, w, column / 32);
+      block32 block = load_block(W_DTYPE(a), w, column / 32);
       for (uint r = 0; r < rows; r++)
-        sums[r] = add_integers(sums[r], a->w_dtype, &block, vload16(0, &tile->quantised.q[r][b * 32]),
+        sums[r] = add_integers(sums[r], W_DTYPE(a), &block, vload16(0, &tile->quantised.q[r][b * 32]),
                                vload16(1, &tile->quantised.q[r][b * 32]), tile->quantised.scale[r][b],
                                tile->quantised.total[r][b]);
     } else {
       float16 low, high;
-      load_weights(a->w_dtype, w, column, min(end - column, 32u), &low, &high);
+      load_weights(W_DTYPE(a), w, column, min(end - column, 32u), &low, &high);
       for (uint r = 0; r < rows; r++)
         sums[r] = add_floats(sums[r], vload16(0, &tile->values[r][b * 32]), vload16(1, &tile->values[r][b * 32]), low,
                              high);
@@ -208,7 +215,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_COLUMNS, 1, 1))) void linear_t
   uint n = get_global_id(0), first = get_group_id(1) * TILE_ROWS, part = get_group_id(2);
   uint rows = min(a.rows - first, TILE_ROWS), matrix = a.parts == 1 ? 0 : part;
   uint matrix_rows = a.gated ? 2 * a.columns : a.columns, slices = (a.depth + SLICE - 1) / SLICE;
-  int integers = a.x_dtype == DTYPE_Q8A && is_blocks(a.w_dtype);
+  int integers = a.x_dtype == DTYPE_Q8A && is_blocks(W_DTYPE(&a));
   uint row = min(n, a.columns - 1); /* columns behind the last do it again, and keep it */
   constant_memory part_x = x + a.x + (ulong)part * a.x_part * 4;
   constant_memory w_row = w + a.w + ((ulong)matrix * matrix_rows + row) * a.w_row;

@@ -59,7 +59,11 @@
  *   int8 q[R][32]; float scale[R]; then what the format needs beside them:
  *   an offset: int32 start[R] = -offset * sum of q (two arrays with halves); a minimum: float term[R] = scale * sum.
  * For float layouts: float x[K][R]. */
+#ifndef TN_BLOCK_PANELS
 #define TN_SLAB_BLOCK_BYTES(rows) ((uint64_t)(rows)*44u)
+#define TN_SLAB_HEAD_BYTES 0u
+#define TN_BLOCK_PANELS 1u
+#endif
 
 /* Fills a slab from `rows` q8a rows. */
 void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
@@ -67,14 +71,17 @@ void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t r
 /* Fills a float slab from f32, q8a or bf16 rows. */
 void tn_slab_floats(float *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns, uint32_t dtype);
 
-/* One panel of a block layout against a slab of `rows` <= TN_TILE_ROWS rows: out[rows][16]. Per block of 32 columns,
- * in order: acc = fma(exact integer dot, d * scale, acc), then acc = fma(m, term, acc) where there is a minimum. */
-void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *slab, uint32_t rows, float *out);
+/* `panels` (at most TN_BLOCK_PANELS, or 2 of a gated matrix) neighbouring panels of a block layout against a slab of
+ * `rows` <= TN_TILE_ROWS rows: out[panels][rows][16]. Per block of 32 columns, in order: acc = fma(exact integer dot,
+ * d * scale, acc), then acc = fma(m, term, acc) where there is a minimum. HVX has a slab and roundings of its own (see
+ * linear_hvx.c). */
+void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, void *slab, uint32_t rows,
+                    float *out);
 
 /* `panels` (at most TN_MAX_TILE_PANELS) neighbouring panels of any layout against a float slab of `rows` <=
  * TN_FLOAT_ROWS rows: out[panels][rows][16]. Per column, in order: acc = fma(weight, x, acc). */
 #define TN_MAX_TILE_PANELS 4u
-#define TN_MAX_TILE_ROWS 12u
+#define TN_MAX_TILE_ROWS (TN_TILE_ROWS > 12u ? TN_TILE_ROWS : 12u)
 void tn_tile_floats(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const float *slab, uint32_t rows,
                     float *out);
 

@@ -24,6 +24,8 @@ const tn_kernel_set *tn_kernel_set_portable(void);
 const tn_kernel_set *tn_kernel_set_avx2(void);
 const tn_kernel_set *tn_kernel_set_avxvnni(void);
 const tn_kernel_set *tn_kernel_set_avx512vnni(void);
+#elif defined(__hexagon__)
+const tn_kernel_set *tn_kernel_set_hvx(void);
 #endif
 
 #endif

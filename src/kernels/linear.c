@@ -31,7 +31,7 @@ typedef struct linear_space {
 
 uint64_t tn_linear_workspace(const tn_op_query *query) {
   uint64_t columns = (uint64_t)(query->inputs[0].rank ? query->inputs[0].dims[query->inputs[0].rank - 1] : 0);
-  uint64_t blocks = (columns + TN_BLOCK - 1) / TN_BLOCK * TN_SLAB_BLOCK_BYTES(TN_TILE_ROWS);
+  uint64_t blocks = (columns + TN_BLOCK - 1) / TN_BLOCK * TN_SLAB_BLOCK_BYTES(TN_TILE_ROWS) + TN_SLAB_HEAD_BYTES;
   uint64_t floats = columns * TN_FLOAT_ROWS * sizeof(float);
   uint64_t pairs = (columns + 1) / 2 * TN_MAX_TILE_ROWS * sizeof(uint32_t);
   uint64_t most = blocks > floats ? blocks : floats;
@@ -83,27 +83,17 @@ void tn_finish_tile(const tn_epilogue *e, const float *tile, const float *gated_
   }
 }
 
-/* Units [begin, end) for one group of rows with the integer tile. */
-static void run_blocks(const linear_job *job, linear_space *space, const uint8_t *slab, uint32_t first_row,
-                       uint32_t rows, uint32_t begin, uint32_t end) {
+/* Units [begin, end) for one group of rows, as many panels at once as the tile takes. */
+static void run_units(const linear_job *job, linear_space *space, void *slab, uint32_t first_row, uint32_t rows,
+                      uint32_t begin, uint32_t end) {
   const uint8_t *weights = (const uint8_t *)job->call->inputs[1].data;
-  for (uint32_t unit = begin; unit < end; unit++) {
-    const uint8_t *panel = weights + (uint64_t)unit * job->step * job->matrix.panel_bytes;
-    float *value = space->tile + rows * TN_LANES;
-    tn_tile_blocks(&job->matrix, panel, slab, rows, space->tile);
-    if (job->step == 2) tn_tile_blocks(&job->matrix, panel + job->matrix.panel_bytes, slab, rows, value);
-    tn_finish_tile(&job->epilogue, space->tile, value, first_row, rows, unit * TN_LANES);
-  }
-}
-
-/* The same with a tile that takes several panels at once. */
-static void run_floats(const linear_job *job, linear_space *space, const void *slab, uint32_t first_row, uint32_t rows,
-                       uint32_t begin, uint32_t end) {
-  const uint8_t *weights = (const uint8_t *)job->call->inputs[1].data;
+  uint32_t most = !job->integers ? TN_MAX_TILE_PANELS : job->step > TN_BLOCK_PANELS ? job->step : TN_BLOCK_PANELS;
   for (uint32_t panel = begin * job->step; panel < end * job->step;) {
-    uint32_t left = end * job->step - panel, panels = left < TN_MAX_TILE_PANELS ? left : TN_MAX_TILE_PANELS;
+    uint32_t left = end * job->step - panel, panels = left < most ? left : most;
     const uint8_t *from = weights + panel * job->matrix.panel_bytes;
-    if (job->pairs)
+    if (job->integers)
+      tn_tile_blocks(&job->matrix, from, panels, slab, rows, space->tile);
+    else if (job->pairs)
       tn_tile_pairs(&job->matrix, from, panels, slab, rows, space->tile);
     else
       tn_tile_floats(&job->matrix, from, panels, slab, rows, space->tile);
@@ -136,10 +126,7 @@ static void run_task(void *argument, uint32_t index, uint32_t worker) {
     }
     space->group = group;
   }
-  if (job->integers)
-    run_blocks(job, space, (const uint8_t *)slab, first_row, rows, begin, end);
-  else
-    run_floats(job, space, slab, first_row, rows, begin, end);
+  run_units(job, space, slab, first_row, rows, begin, end);
 }
 
 static void fill_epilogue(const tn_kernel_call *call, tn_epilogue *e) {

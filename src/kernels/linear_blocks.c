@@ -5,6 +5,8 @@
  * -offset * (sum of the activations' bytes), which the slab has ready: the offset costs nothing. */
 #include "kernels/internal.h"
 
+#if !TN_ISA_hvx /* see linear_hvx.c */
+
 void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
                     tn_layout_shape shape) {
   uint32_t blocks = columns / TN_BLOCK;
@@ -147,7 +149,7 @@ TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0)
 TN_TILE(tile_six_dmk, 6, 0, 1, 0, 1, 0)
 TN_TILE(tile_six_halves, 6, 0, 0, 1, 1, 32)
 
-void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *slab, uint32_t rows, float *out) {
+static void tile_panel(const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, uint32_t rows, float *out) {
   switch (matrix->kind) {
     case TN_LAYOUT_NIBBLE_D16: tile_nibble_d16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_NIBBLE_DM16: tile_nibble_dm16(matrix, panel, slab, rows, out); break;
@@ -161,3 +163,11 @@ void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, const void *s
     default: break;
   }
 }
+
+void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, void *slab, uint32_t rows,
+                    float *out) {
+  for (uint32_t p = 0; p < panels; p++)
+    tile_panel(matrix, panel + p * matrix->panel_bytes, (const uint8_t *)slab, rows, out + p * rows * TN_LANES);
+}
+
+#endif

@@ -30,7 +30,7 @@
  * tn_prefetch(address)
  *
  * And what fits its registers
- *   TN_TILE_ROWS: rows of activations in a matrix tile, at most 12
+ *   TN_TILE_ROWS: rows of activations in a matrix tile, at most 12 (linear_hvx.c: 32)
  *   TN_WEIGHTS_IN_REGISTERS: 1: a block's weights stay in registers while rows go by; 0: the rows' sums stay
  *   TN_FLOAT_ROWS, TN_FLOAT_PANELS: rows, at most 6, and panels, 1 or 2, of a float tile
  *   TN_QUERIES: queries, at most 6, that attention takes together */
@@ -46,6 +46,8 @@
 #include "kernels/simd/avxvnni.h"
 #elif TN_ISA_avx2
 #include "kernels/simd/avx2.h"
+#elif TN_ISA_hvx
+#include "kernels/simd/hvx.h"
 #else
 #include "kernels/simd/portable.h"
 #endif

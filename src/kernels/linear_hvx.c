@@ -1,0 +1,445 @@
+/* Linear with q8a activations over block layouts on Hexagon, whose vectors have no floats.
+ *
+ * Two panels are taken together, so that a vector has a word for each of their 32 rows. The integer dot product of a
+ * block of 32 columns is what every target computes: eight vrmpy. What other targets do with it in floats, one
+ * conversion, one multiplication of scales and one fma, is done here in integers, eight blocks at a time:
+ *
+ *   A group is eight blocks (256 columns, counted from column 0). Over a group each lane has one exponent x, and so has
+ *   each row of activations: the weights' scales d of the lane become integers D, d = D 2^(x - 16), the row's scales
+ *   integers S, and a block adds
+ *       t = dot D / 2^16 (+ sum M, with a minimum m = M 2^x)        rounded down
+ *       sum = sum + t S / 2^31                                      rounded to nearest
+ *   |t| is below 2^30 (2^31 with a minimum) and S below 2^28 (2^27), so that eight blocks stay below 2^30. D has 22
+ * bits or more for the largest scale of the group, and a smaller one loses what it would lose beside the larger ones in
+ * a float sum too.
+ *
+ *   Behind each group its sum is added to the running total, a number in two words: 30 bits, and an exponent. At the
+ *   end the total is rounded to a float once.
+ *
+ * So the order is that of the other targets, K in blocks of 32 in order, with other roundings between, which are those
+ * of a float sum or finer. What becomes of a row depends on that row and on the weights alone, and a lane's on its own
+ * weights: neither on the rows beside it nor on which panels are taken together. Products of zeros are exactly zero.
+ * Scales that are no finite numbers make their row, or their lane, NaN.
+ *
+ * A row's part of a block (20 instructions or so for 1024 multiplications and additions) has to pay for as little as
+ * possible beside it: a group is unpacked once for up to TN_TILE_ROWS rows, then taken through eight rows at a time,
+ * whose sums, and the weights of a block, stay in registers. */
+#include "kernels/internal.h"
+
+#if TN_ISA_hvx
+#include "kernels/math.h"
+
+#define GROUP 8u             /* blocks */
+#define ROWS 8               /* rows whose sums stay in registers */
+#define MINIMUM_BITS 18      /* of M: times a sum of 32 int8 below 2^30 */
+#define NOTHING (-(1 << 20)) /* exponent of a total of 0 */
+
+typedef HVX_Vector word; /* 32 lanes of 32 bits: two panels */
+
+/* A row's part of a block. */
+typedef struct record {
+  int8_t q[TN_BLOCK];
+  int32_t scale;  /* S */
+  int32_t first;  /* where the sum begins: -offset * sum of q (of the first half); with factors the sums of both halves,
+                     16 bits each; with a minimum the sum twice, 16 bits each */
+  int32_t second; /* as first of the second half */
+  int32_t reserved;
+} record;
+
+/* A block of weights, unpacked. */
+typedef struct unpacked {
+  word w[8];                /* as tn_load_quants has them */
+  word d, d_high;           /* D, D >> 16; of the first half */
+  word second, second_high; /* of the second half; or M; or the halves' factors (a word has both), and both
+                               times -offset */
+} unpacked;
+
+/* What a slab begins with; the records follow, [blocks][rows], then the rows' exponents, [groups][rows]. */
+typedef struct head {
+  unpacked blocks[GROUP];
+  word total[TN_TILE_ROWS], exponent[TN_TILE_ROWS];
+  uint32_t not_finite[TN_TILE_ROWS]; /* rows with a scale that is no finite number */
+} head;
+_Static_assert(sizeof(head) + 128 <= TN_SLAB_HEAD_BYTES, "the slab's head");
+_Static_assert(sizeof(record) + sizeof(int32_t) <= TN_SLAB_BLOCK_BYTES(1), "a row's part of a block");
+
+static head *head_of(void *slab) {
+  return (head *)(((uintptr_t)slab + 127) / 128 * 128);
+}
+static record *records_of(head *h) {
+  return (record *)(void *)(h + 1);
+}
+
+/* ---- activations ---- */
+
+/* The integers S of up to eight scales; the exponent e of the row's part of the group: u of `sum` stands for
+ * u 2^(x + e). */
+static int32_t fix_scales(const float *scales, uint32_t count, uint32_t bits, record *to, uint32_t stride,
+                          uint32_t *not_finite) {
+  int32_t largest = 1;
+  for (uint32_t b = 0; b < count; b++) {
+    int32_t exponent = (int32_t)(tn_float_bits(scales[b]) >> 23 & 255);
+    if (exponent > largest) largest = exponent;
+  }
+  if (largest == 255) *not_finite = 1;
+  for (uint32_t b = 0; b < count; b++, to += stride) {
+    uint32_t scale = tn_float_bits(scales[b]), exponent = scale >> 23 & 255, shift = (uint32_t)largest - exponent;
+    int32_t fraction = (int32_t)((scale & 0x7fffffu) | 0x800000u) << (bits - 24);
+    fraction = exponent && shift < 31 ? fraction >> shift : 0;
+    to->scale = scale >> 31 ? -fraction : fraction;
+  }
+  return largest - 150 - (int32_t)(bits - 24) + 31;
+}
+
+static int32_t twice(int32_t low, int32_t high) {
+  return (int32_t)(((uint32_t)low & 0xffffu) | (uint32_t)high << 16);
+}
+
+void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
+                    tn_layout_shape shape) {
+  const uint32_t blocks = columns / TN_BLOCK, bits = shape.minimum ? 27 : 28;
+  head *h = head_of(slab);
+  record *records = records_of(h);
+  int32_t *exponents = (int32_t *)(void *)(records + blocks * rows);
+  for (uint32_t r = 0; r < rows; r++) {
+    const int8_t *quants = (const int8_t *)(x + r * row_bytes);
+    const float *scales = (const float *)(const void *)(quants + blocks * TN_BLOCK);
+    const int32_t *sums = (const int32_t *)(const void *)(scales + blocks);
+    h->not_finite[r] = 0;
+    for (uint32_t b = 0; b < blocks; b++) {
+      record *to = &records[b * rows + r];
+      if (b % GROUP == 0)
+        exponents[b / GROUP * rows + r] =
+            fix_scales(scales + b, blocks - b < GROUP ? blocks - b : GROUP, bits, to, rows, &h->not_finite[r]);
+      __builtin_memcpy(to->q, quants + b * TN_BLOCK, TN_BLOCK);
+      int32_t first = sums[b], second = 0;
+      if (shape.halves) {
+        for (uint32_t i = TN_BLOCK / 2; i < TN_BLOCK; i++) second += to->q[i];
+        first -= second;
+      }
+      if (shape.factors && shape.halves) {
+        to->first = twice(first, second);
+      } else if (shape.minimum) {
+        to->first = twice(first, first);
+      } else {
+        to->first = -(int32_t)shape.offset * first;
+        to->second = -(int32_t)shape.offset * second;
+      }
+    }
+  }
+}
+
+/* ---- weights ---- */
+
+/* A format, as constants where it is used: what tn_layout_shape has, and of a dot product with a row (with halves, of
+ * one half, with factors of halves, of both times these) how many bits it may have. */
+typedef struct format {
+  int bits, scale_floats, minimum, halves, factors, offset, dot_bits;
+} format;
+
+TN_INLINE word load(const void *p) {
+  return *(const HVX_UVector *)p;
+}
+TN_INLINE word splat(int32_t x) {
+  return Q6_V_vsplat_R(x);
+}
+
+/* Vectors of one panel and of the other become two that have the same step of both. */
+TN_INLINE void pair(const uint8_t *a, const uint8_t *b, word *first, word *second) {
+  HVX_VectorPair both = Q6_W_vshuff_VVR(load(b), load(a), 64);
+  *first = Q6_V_lo_W(both);
+  *second = Q6_V_hi_W(both);
+}
+
+TN_INLINE void unpack_quants(const int bits, const uint8_t *a, const uint8_t *b, word *w) {
+  if (bits == 8) {
+    for (int v = 0; v < 8; v += 2) pair(a + v * 64, b + v * 64, &w[v], &w[v + 1]);
+    return;
+  }
+  const word low = splat(0x0f0f0f0f), upper = splat(0x30303030);
+  for (int v = 0; v < 4; v += 2) {
+    word both[2];
+    pair(a + v * 64, b + v * 64, &both[0], &both[1]);
+    for (int i = 0; i < 2; i++) {
+      w[v + i] = Q6_V_vand_VV(both[i], low);
+      w[v + i + 4] = Q6_Vub_vlsr_VubR(both[i], 4);
+    }
+  }
+  if (bits == 4) return;
+  word halves[2];
+  pair(a + 256, b + 256, &halves[0], &halves[1]);
+  for (int i = 0; i < 2; i++) {
+    w[4 * i] = Q6_V_vor_VV(w[4 * i], Q6_V_vand_VV(Q6_Vw_vasl_VwR(halves[i], 4), upper));
+    w[4 * i + 1] = Q6_V_vor_VV(w[4 * i + 1], Q6_V_vand_VV(Q6_Vw_vasl_VwR(halves[i], 2), upper));
+    w[4 * i + 2] = Q6_V_vor_VV(w[4 * i + 2], Q6_V_vand_VV(halves[i], upper));
+    w[4 * i + 3] = Q6_V_vor_VV(w[4 * i + 3], Q6_V_vand_VV(Q6_Vuw_vlsr_VuwR(halves[i], 2), upper));
+  }
+}
+
+/* Scales as integers times powers of two. `largest`: exponent of what isn't finite, `seen` keeps the largest seen. */
+typedef struct number {
+  word m, e;
+} number;
+
+TN_INLINE number take_apart(word bits, const int floats, word *seen) {
+  const int width = floats ? 23 : 10;
+  const word one = splat(1);
+  word sign = floats ? Q6_Vw_vasr_VwR(bits, 31) : Q6_Vw_vasr_VwR(Q6_Vw_vasl_VwR(bits, 16), 31);
+  word exponent = Q6_V_vand_VV(Q6_Vuw_vlsr_VuwR(bits, width), splat(floats ? 255 : 31));
+  word leading = Q6_Vw_vasl_VwR(Q6_Vw_vmin_VwVw(exponent, one), width);
+  word magnitude = Q6_V_vor_VV(Q6_V_vand_VV(bits, splat((1 << width) - 1)), leading);
+  *seen = Q6_Vw_vmax_VwVw(*seen, exponent);
+  return (number){Q6_Vw_vsub_VwVw(Q6_V_vxor_VV(magnitude, sign), sign),
+                  Q6_Vw_vadd_VwVw(Q6_Vw_vmax_VwVw(exponent, one), splat(floats ? -150 : -25))};
+}
+
+/* Two rows of 16 scales of two panels: the first, and the second or the minima. */
+TN_INLINE void take_scales(const format f, const uint8_t *a, const uint8_t *b, number *first, number *second,
+                           word *seen) {
+  HVX_VectorPair both = Q6_W_vshuff_VVR(load(b), load(a), f.scale_floats ? 64 : 32);
+  word low = Q6_V_lo_W(both), high = Q6_V_hi_W(both);
+  if (!f.scale_floats) {
+    low = Q6_V_lo_W(Q6_Wuw_vunpack_Vuh(low));
+    high = Q6_V_lo_W(Q6_Wuw_vunpack_Vuh(high));
+  }
+  *first = take_apart(low, f.scale_floats, seen);
+  if (f.minimum || (f.halves && !f.factors)) *second = take_apart(high, f.scale_floats, seen);
+}
+
+/* Two rows of 16 factors of two panels. */
+TN_INLINE void take_factors(const uint8_t *a, const uint8_t *b, word *first, word *second) {
+  HVX_VectorPair both = Q6_W_vshuff_VVR(load(b), load(a), 16);
+  *first = Q6_V_lo_W(Q6_Ww_vunpack_Vh(Q6_V_lo_W(Q6_Wh_vunpack_Vb(Q6_V_lo_W(both)))));
+  *second = Q6_V_lo_W(Q6_Ww_vunpack_Vh(Q6_V_lo_W(Q6_Wh_vunpack_Vb(Q6_V_hi_W(both)))));
+}
+
+TN_INLINE word times(word m, word factor) {
+  return Q6_Vw_vmpyieacc_VwVwVh(splat(0), m, factor);
+}
+
+/* m 2^(e - unit), e + mantissa bits - unit at most `bits`, rounded down. */
+TN_INLINE word fixed(number n, const int mantissa_bits, const int bits, word unit) {
+  const int spare = bits - mantissa_bits;
+  word m = spare > 0 ? Q6_Vw_vasl_VwR(n.m, spare) : n.m;
+  word shift = Q6_Vw_vsub_VwVw(unit, Q6_Vw_vadd_VwVw(n.e, splat(spare > 0 ? -spare : 0)));
+  return Q6_Vw_vasr_VwVw(m, Q6_Vw_vmin_VwVw(shift, splat(31)));
+}
+
+/* Unpacks `count` blocks of a group of two panels from block `begin` on; returns the lanes' exponents. */
+TN_INLINE word unpack_group(const format f, const uint8_t *a, const uint8_t *b, uint32_t begin, uint32_t count,
+                            unpacked *to, word *seen) {
+  const tn_layout_shape shape = {.bits = (uint8_t)f.bits,
+                                 .scale_floats = (uint8_t)f.scale_floats,
+                                 .minimum = (uint8_t)f.minimum,
+                                 .halves = (uint8_t)f.halves,
+                                 .factors = (uint8_t)f.factors};
+  const int most = 46 - f.dot_bits, bits = most < 30 ? most : 30;
+  const int mantissa = f.scale_floats ? 24 : f.factors && f.minimum ? 18 : 11;
+  word x = splat(NOTHING), least = splat(NOTHING);
+  number first = {x, x}, second = {x, x};
+  if (f.factors) {
+    uint32_t shared = (uint32_t)tn_layout_group_at(shape, begin);
+    take_scales(f, a + shared, b + shared, &first, &second, seen);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t quants = (uint32_t)tn_layout_quants_at(shape, begin + i);
+    uint32_t scales = (uint32_t)tn_layout_scales_at(shape, begin + i);
+    word factor = x, second_factor = x;
+    if (f.factors)
+      take_factors(a + scales, b + scales, &factor, &second_factor);
+    else
+      take_scales(f, a + scales, b + scales, &first, &second, seen);
+    unpack_quants(f.bits, a + quants, b + quants, to[i].w);
+    to[i].d = f.factors && f.minimum ? times(first.m, factor) : first.m;
+    to[i].d_high = first.e;
+    x = Q6_Vw_vmax_VwVw(x, first.e);
+    if (f.factors && f.halves) {
+      to[i].second = Q6_Vh_vshuffe_VhVh(second_factor, factor);
+      to[i].second_high = Q6_Vh_vsub_VhVh(splat(0), Q6_Vh_vasl_VhR(to[i].second, 5));
+    } else if (f.minimum || f.halves) {
+      to[i].second = f.factors ? times(second.m, second_factor) : second.m;
+      to[i].second_high = second.e;
+      least = Q6_Vw_vmax_VwVw(least, second.e);
+    }
+  }
+  if (f.halves && !f.factors) x = Q6_Vw_vmax_VwVw(x, least);
+  x = Q6_Vw_vadd_VwVw(x, splat(mantissa + 16 - bits));
+  if (f.minimum) x = Q6_Vw_vmax_VwVw(x, Q6_Vw_vadd_VwVw(least, splat(mantissa - MINIMUM_BITS)));
+  const word unit = Q6_Vw_vadd_VwVw(x, splat(-16));
+  for (uint32_t i = 0; i < count; i++) {
+    to[i].d = fixed((number){to[i].d, to[i].d_high}, mantissa, bits, unit);
+    to[i].d_high = Q6_Vw_vasr_VwR(to[i].d, 16);
+    second = (number){to[i].second, to[i].second_high};
+    if (f.minimum) { /* to nearest: the sums it is multiplied by are not small */
+      word doubled = fixed(second, mantissa, MINIMUM_BITS + 1, Q6_Vw_vadd_VwVw(x, splat(-1)));
+      to[i].second = Q6_Vw_vavg_VwVw_rnd(doubled, splat(0));
+    }
+    if (f.halves && !f.factors) {
+      to[i].second = fixed(second, mantissa, bits, unit);
+      to[i].second_high = Q6_Vw_vasr_VwR(to[i].second, 16);
+    }
+  }
+  return x;
+}
+
+/* ---- a group ---- */
+
+TN_INLINE int32_t four(const record *r, const int v) {
+  uint64_t eight = ((const uint64_t *)(const void *)r->q)[v / 2];
+  return (int32_t)(v % 2 ? eight >> 32 : eight);
+}
+
+/* Dot product of vectors [begin, begin + count) with a row; `start` NULL: from zero. */
+TN_INLINE word dot(const word *w, const record *r, const int begin, const int count, const int32_t *start) {
+  word acc = start ? Q6_Vw_vrmpyacc_VwVubRb(splat(*start), w[begin], four(r, begin))
+                   : Q6_Vw_vrmpy_VubRb(w[begin], four(r, begin));
+#pragma clang loop unroll(full)
+  for (int v = begin + 1; v < begin + count; v++) acc = Q6_Vw_vrmpyacc_VwVubRb(acc, w[v], four(r, v));
+  return acc;
+}
+
+/* dot D / 2^16, rounded down */
+TN_INLINE word scaled(word dot, word d, word d_high) {
+  return Q6_Vw_vmpyieacc_VwVwVh(Q6_Vw_vmpye_VwVuh(dot, d), dot, d_high);
+}
+
+/* a b / 2^31, rounded to nearest */
+TN_INLINE word fraction_product(word a, word b) {
+  return Q6_Vw_vmpyoacc_VwVwVh_s1_rnd_sat_shift(Q6_Vw_vmpye_VwVuh(a, b), a, b);
+}
+
+/* t of one block and one row. */
+TN_INLINE word term(const format f, const word *w, const unpacked *block, const record *r) {
+  if (f.factors && f.halves) {
+    word sum = Q6_Vw_vmpyio_VwVh(dot(w, r, 4, 4, NULL), block->second);
+    sum = Q6_Vw_vmpyieacc_VwVwVh(sum, dot(w, r, 0, 4, NULL), block->second);
+    sum = Q6_Vw_vdmpyacc_VwVhRh_sat(sum, block->second_high, r->first);
+    return scaled(sum, block->d, block->d_high);
+  }
+  if (f.halves) {
+    word first = scaled(dot(w, r, 0, 4, &r->first), block->d, block->d_high);
+    word second = scaled(dot(w, r, 4, 4, &r->second), block->second, block->second_high);
+    return Q6_Vw_vadd_VwVw(first, second);
+  }
+  if (f.minimum) {
+    word sum = scaled(dot(w, r, 0, 8, NULL), block->d, block->d_high);
+    return Q6_Vw_vmpyiacc_VwVwRh(sum, block->second, r->first);
+  }
+  return scaled(dot(w, r, 0, 8, &r->first), block->d, block->d_high);
+}
+
+/* Adds a group's sum, which stands for sum 2^exponent, to a running total; |sum| and |total| below 2^30. */
+TN_INLINE void add_group(word sum, word exponent, word *total, word *total_exponent) {
+  const word most = splat(31);
+  word common = Q6_Vw_vmax_VwVw(exponent, *total_exponent);
+  word a = Q6_Vw_vasr_VwVw(*total, Q6_Vw_vmin_VwVw(Q6_Vw_vsub_VwVw(common, *total_exponent), most));
+  word b = Q6_Vw_vasr_VwVw(sum, Q6_Vw_vmin_VwVw(Q6_Vw_vsub_VwVw(common, exponent), most));
+  word both = Q6_Vw_vadd_VwVw(a, b);
+  word up = Q6_Vw_vsub_VwVw(Q6_Vw_vnormamt_Vw(both), splat(1));
+  *total = Q6_Vw_vasl_VwVw(both, up);
+  *total_exponent = Q6_Vw_vsub_VwVw(common, up);
+}
+
+/* `rows` rows through `count` blocks. stride: records from block to block. */
+TN_INLINE void run_group(const int rows, const format f, const unpacked *blocks, uint32_t count, const record *records,
+                         uint32_t stride, word x, const int32_t *exponents, word *total, word *total_exponent) {
+  word sums[ROWS];
+#pragma clang loop unroll(full)
+  for (int r = 0; r < rows; r++) sums[r] = splat(0);
+#pragma clang loop unroll(disable)
+  for (uint32_t b = 0; b < count; b++, blocks++, records += stride) {
+    word w[8];
+#pragma clang loop unroll(full)
+    for (int v = 0; v < 8; v++) w[v] = blocks->w[v];
+#pragma clang loop unroll(full)
+    for (int r = 0; r < rows; r++)
+      sums[r] = Q6_Vw_vadd_VwVw(sums[r], fraction_product(term(f, w, blocks, records + r), splat(records[r].scale)));
+  }
+#pragma clang loop unroll(full)
+  for (int r = 0; r < rows; r++)
+    add_group(sums[r], Q6_Vw_vadd_VwVw(x, splat(exponents[r])), &total[r], &total_exponent[r]);
+}
+
+/* total 2^exponent as a float; numbers too small for one with 24 bits become 0. */
+TN_INLINE word rounded(word total, word exponent) {
+  const word sign = Q6_Vw_vasr_VwR(total, 31), one = splat(1);
+  word magnitude = Q6_Vw_vsub_VwVw(Q6_V_vxor_VV(total, sign), sign); /* 2^29 .. 2^30, or 0 */
+  word odd = Q6_V_vand_VV(Q6_Vuw_vlsr_VuwR(magnitude, 6), one);
+  word fraction = Q6_Vuw_vlsr_VuwR(Q6_Vw_vadd_VwVw(magnitude, Q6_Vw_vadd_VwVw(splat(31), odd)), 6);
+  word biased = Q6_Vw_vadd_VwVw(exponent, splat(6 + 150));
+  word bits = Q6_Vw_vadd_VwVw(Q6_Vw_vasl_VwR(Q6_Vw_vsub_VwVw(biased, one), 23), fraction);
+  HVX_VectorPred tiny = Q6_Q_or_QQ(Q6_Q_vcmp_gt_VwVw(one, biased), Q6_Q_vcmp_eq_VwVw(magnitude, splat(0)));
+  bits = Q6_V_vmux_QVV(Q6_Q_vcmp_gt_VwVw(biased, splat(254)), splat(0x7f800000), bits);
+  bits = Q6_V_vmux_QVV(tiny, splat(0), bits);
+  return Q6_V_vor_VV(bits, Q6_Vw_vasl_VwR(sign, 31));
+}
+
+/* Two panels against all rows of a slab; b is a where there is but one. All but the pointers and counts are constants
+ * where it is used. */
+TN_INLINE void tile(const format f, uint32_t columns, const uint8_t *a, const uint8_t *b, head *h, uint32_t rows) {
+  const uint32_t blocks = columns / TN_BLOCK;
+  const record *records = records_of(h);
+  const int32_t *exponents = (const int32_t *)(const void *)(records + blocks * rows);
+  word seen = splat(0);
+  for (uint32_t r = 0; r < rows; r++) {
+    h->total[r] = splat(0);
+    h->exponent[r] = splat(NOTHING);
+  }
+  for (uint32_t begin = 0; begin < blocks; begin += GROUP, exponents += rows) {
+    uint32_t count = blocks - begin < GROUP ? blocks - begin : GROUP, r = 0;
+    word x = unpack_group(f, a, b, begin, count, h->blocks, &seen);
+    const record *from = records + begin * rows;
+#define TN_RUN(n)               \
+  for (; r + n <= rows; r += n) \
+  run_group(n, f, h->blocks, count, from + r, rows, x, exponents + r, &h->total[r], &h->exponent[r])
+    TN_RUN(ROWS);
+    TN_RUN(4);
+    TN_RUN(2);
+    TN_RUN(1);
+#undef TN_RUN
+  }
+  HVX_VectorPred bad = Q6_Q_vcmp_eq_VwVw(seen, splat(f.scale_floats ? 255 : 31));
+  for (uint32_t r = 0; r < rows; r++) {
+    word y = Q6_V_vmux_QVV(bad, splat(0x7fc00000), rounded(h->total[r], h->exponent[r]));
+    h->total[r] = h->not_finite[r] ? splat(0x7fc00000) : y;
+  }
+}
+
+/* One function a layout: bits, f32 scales, minimum, halves, factors, offset, bits of a dot product. */
+#define TN_TILE(name, ...)                                                                         \
+  static void name(uint32_t columns, const uint8_t *a, const uint8_t *b, head *h, uint32_t rows) { \
+    tile((const format){__VA_ARGS__}, columns, a, b, h, rows);                                     \
+  }
+TN_TILE(tile_nibble_d16, 4, 0, 0, 0, 0, 8, 15)
+TN_TILE(tile_nibble_dm16, 4, 0, 1, 0, 0, 0, 16)
+TN_TILE(tile_byte_d16, 8, 0, 0, 0, 0, 128, 19)
+TN_TILE(tile_nibble_dmk, 4, 0, 1, 0, 1, 0, 16)
+TN_TILE(tile_byte_halves, 8, 1, 0, 1, 0, 128, 19)
+TN_TILE(tile_six_d16, 6, 0, 0, 0, 0, 16, 16)
+TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0, 17)
+TN_TILE(tile_six_dmk, 6, 0, 1, 0, 1, 0, 17)
+TN_TILE(tile_six_halves, 6, 0, 0, 1, 1, 32, 24)
+
+void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, void *slab, uint32_t rows,
+                    float *out) {
+  head *h = head_of(slab);
+  const uint32_t columns = matrix->columns;
+  const uint8_t *second = panels > 1 ? panel + matrix->panel_bytes : panel;
+  switch (matrix->kind) {
+    case TN_LAYOUT_NIBBLE_D16: tile_nibble_d16(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_NIBBLE_DM16: tile_nibble_dm16(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_BYTE_D16: tile_byte_d16(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_NIBBLE_DMK: tile_nibble_dmk(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_BYTE_HALVES: tile_byte_halves(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_SIX_D16: tile_six_d16(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_SIX_DM16: tile_six_dm16(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_SIX_DMK: tile_six_dmk(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_SIX_HALVES: tile_six_halves(columns, panel, second, h, rows); break;
+    default: return;
+  }
+  for (uint32_t p = 0; p < panels; p++)
+    for (uint32_t r = 0; r < rows; r++, out += TN_LANES)
+      __builtin_memcpy(out, (const float *)(const void *)&h->total[r] + p * TN_LANES, TN_LANES * sizeof(float));
+}
+
+#endif

@@ -61,7 +61,7 @@ typedef struct model_drafter {
 static void count_pages(model_drafter *of) {
   uint32_t used = 0;
   for (uint32_t g = 0; g < of->kv.info.group_count; g++)
-    used += tn_pages_total(of->kv.pages) - tn_pages_free(of->kv.pages, g) - tn_pages_cached(of->kv.pages, g);
+    used += tn_pages_total(of->kv.pages, g) - tn_pages_free(of->kv.pages, g) - tn_pages_cached(of->kv.pages, g);
   atomic_store(&of->pages_used, used);
 }
 

@@ -76,9 +76,9 @@ static void take_snapshot(tn_engine *engine) {
   info->pages = info->pages_used = info->pages_cached = 0;
   for (uint32_t g = 0; g < tn_pages_groups(pages); g++) {
     uint32_t cached = tn_pages_cached(pages, g), free_pages = tn_pages_free(pages, g);
-    info->pages += tn_pages_total(pages);
+    info->pages += tn_pages_total(pages, g);
     info->pages_cached += cached;
-    info->pages_used += tn_pages_total(pages) - free_pages - cached;
+    info->pages_used += tn_pages_total(pages, g) - free_pages - cached;
   }
   info->states_cached = scheduler->kv.states ? tn_states_cached(scheduler->kv.states) : 0;
   info->running = scheduler->running_count;

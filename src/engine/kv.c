@@ -6,11 +6,16 @@ tn_status tn_kv_init(tn_kv *kv, tn_runner *runner, const tn_kv_options *options,
   const tn_kv_options defaults = TN_KV_OPTIONS;
   if (!options) options = &defaults;
   *kv = (tn_kv){.runner = runner, .info = *tn_runner_describe(runner)};
-  tn_status status = tn_pages_create(kv->info.group_count, kv->info.pages, &kv->pages, error);
+  uint32_t counts[TN_MAX_GROUPS], windows[TN_MAX_GROUPS];
+  for (uint32_t g = 0; g < kv->info.group_count; g++) {
+    counts[g] = kv->info.groups[g].pages;
+    windows[g] = kv->info.groups[g].window;
+  }
+  tn_status status = tn_pages_create(kv->info.group_count, counts, &kv->pages, error);
   if (status == TN_OK && kv->info.state_slots) status = tn_states_create(kv->info.state_slots, &kv->states, error);
   bool is_contiguous = kv->info.state_slots && !kv->info.state_bytes;
   if (status == TN_OK && options->prefix_cache && !is_contiguous)
-    status = tn_prefix_create(kv->pages, kv->states, options->hash_mask, &kv->prefix, error);
+    status = tn_prefix_create(kv->pages, windows, kv->states, options->hash_mask, &kv->prefix, error);
   if (status != TN_OK) tn_kv_finish(kv);
   return status;
 }
@@ -35,19 +40,16 @@ uint32_t tn_kv_take_state(tn_kv *kv) {
 }
 
 uint32_t tn_kv_pages_for(const tn_kv *kv, uint32_t group, uint32_t tokens) {
-  uint32_t window = kv->info.groups[group].window;
-  uint32_t all = tn_pages_of(tokens);
-  if (!window) return all;
-  /* the window and its margin before a step of most rows, cut by page bounds at both ends */
-  uint64_t slots = (uint64_t)window + TN_WINDOW_MARGIN + kv->info.max_rows + 2 * TN_PAGE_SLOTS;
-  return slots / TN_PAGE_SLOTS < all ? (uint32_t)(slots / TN_PAGE_SLOTS) : all;
+  uint32_t window = kv->info.groups[group].window, all = tn_pages_of(tokens);
+  uint32_t most = window ? tn_kv_window_pages(window, kv->info.max_rows) : all;
+  return most < all ? most : all;
 }
 
 uint32_t tn_kv_capacity(const tn_kv *kv) {
   uint64_t capacity = kv->info.max_context;
   for (uint32_t g = 0; g < kv->info.group_count; g++) {
-    uint64_t slots = (uint64_t)kv->info.pages * TN_PAGE_SLOTS;
-    if (tn_kv_pages_for(kv, g, (uint32_t)capacity) > kv->info.pages && slots < capacity) capacity = slots;
+    uint64_t slots = (uint64_t)kv->info.groups[g].pages * TN_PAGE_SLOTS;
+    if (tn_kv_pages_for(kv, g, (uint32_t)capacity) > kv->info.groups[g].pages && slots < capacity) capacity = slots;
   }
   return (uint32_t)capacity;
 }

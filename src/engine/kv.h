@@ -42,6 +42,12 @@ uint32_t tn_kv_take_page(tn_kv *kv, uint32_t group);
 /* A slot of a recurrent state, free or of a snapshot that is given up for it; TN_NO_STATE when ledgers hold all. */
 uint32_t tn_kv_take_state(tn_kv *kv);
 
+/* The most pages that a sequence holds of a group with a window: those of the window and its margin before a step of
+ * `rows` rows, cut by page bounds at both ends. */
+static inline uint32_t tn_kv_window_pages(uint32_t window, uint32_t rows) {
+  return (uint32_t)(((uint64_t)window + TN_WINDOW_MARGIN + rows + 2 * TN_PAGE_SLOTS) / TN_PAGE_SLOTS);
+}
+
 /* The most pages of `group` that a sequence of `tokens` tokens holds at any time. */
 uint32_t tn_kv_pages_for(const tn_kv *kv, uint32_t group, uint32_t tokens);
 /* The longest sequence that fits when it is alone: the one limit that everybody uses. At most the runner's context. */

@@ -11,6 +11,7 @@ typedef struct page_state {
 } page_state;
 
 typedef struct page_group {
+  uint32_t count;
   page_state *pages;
   uint32_t *free_pages; /* a stack of the free page numbers */
   uint32_t free_count;
@@ -18,18 +19,18 @@ typedef struct page_group {
 } page_group;
 
 struct tn_pages {
-  uint32_t group_count, count;
+  uint32_t group_count;
   page_group groups[];
 };
 
-tn_status tn_pages_create(uint32_t groups, uint32_t count, tn_pages **pages, tn_error *error) {
+tn_status tn_pages_create(uint32_t groups, const uint32_t *counts, tn_pages **pages, tn_error *error) {
   *pages = NULL;
   tn_pages *made = calloc(1, sizeof *made + groups * sizeof made->groups[0]);
   if (!made) goto fail;
   made->group_count = groups;
-  made->count = count;
   for (uint32_t g = 0; g < groups; g++) {
     page_group *group = &made->groups[g];
+    uint32_t count = group->count = counts[g];
     group->pages = tn_calloc(count, sizeof *group->pages);
     group->free_pages = tn_calloc(count, sizeof *group->free_pages);
     if (!group->pages || !group->free_pages) goto fail;
@@ -41,7 +42,7 @@ tn_status tn_pages_create(uint32_t groups, uint32_t count, tn_pages **pages, tn_
   return TN_OK;
 fail:
   tn_pages_destroy(made);
-  return tn_fail(error, TN_E_MEMORY, "no memory for the page tables of %u groups of %u pages", groups, count);
+  return tn_fail(error, TN_E_MEMORY, "no memory for the page tables of %u groups of pages", groups);
 }
 
 void tn_pages_destroy(tn_pages *pages) {
@@ -106,8 +107,8 @@ bool tn_pages_is_cached(const tn_pages *pages, uint32_t group_number, uint32_t n
   return pages->groups[group_number].pages[number].cached;
 }
 
-uint32_t tn_pages_total(const tn_pages *pages) {
-  return pages->count;
+uint32_t tn_pages_total(const tn_pages *pages, uint32_t group_number) {
+  return pages->groups[group_number].count;
 }
 
 uint32_t tn_pages_groups(const tn_pages *pages) {

@@ -21,8 +21,8 @@ static inline uint32_t tn_pages_of(uint32_t tokens) {
 
 typedef struct tn_pages tn_pages;
 
-/* A pool of `count` pages in each of `groups` groups, all free. TN_E_MEMORY when the host has none left. */
-tn_status tn_pages_create(uint32_t groups, uint32_t count, tn_pages **pages, tn_error *error);
+/* A pool of counts[g] pages in each of `groups` groups, all free. TN_E_MEMORY when the host has none left. */
+tn_status tn_pages_create(uint32_t groups, const uint32_t *counts, tn_pages **pages, tn_error *error);
 void tn_pages_destroy(tn_pages *pages);
 
 /* A free page with one reference, or TN_NO_PAGE when none is free. */
@@ -40,7 +40,7 @@ void tn_pages_uncache(tn_pages *pages, uint32_t group, uint32_t page);
 uint32_t tn_pages_references(const tn_pages *pages, uint32_t group, uint32_t page);
 bool tn_pages_is_cached(const tn_pages *pages, uint32_t group, uint32_t page);
 
-uint32_t tn_pages_total(const tn_pages *pages); /* of each group */
+uint32_t tn_pages_total(const tn_pages *pages, uint32_t group);
 uint32_t tn_pages_groups(const tn_pages *pages);
 uint32_t tn_pages_free(const tn_pages *pages, uint32_t group);
 /* Pages that only the cache holds: they can be had by evicting. */

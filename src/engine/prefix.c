@@ -15,6 +15,8 @@ typedef struct prefix_node {
   uint32_t older, newer; /* neighbours in the list of unused nodes */
   uint32_t users;        /* sequences that stand on it */
   uint32_t children;
+  uint32_t
+      below; /* nodes on the longest path below it, counted up to the reach of the windows; or more than there are */
   bool present;
   tn_salt *salt; /* first pages only */
   uint32_t pages[TN_MAX_GROUPS];
@@ -32,21 +34,29 @@ struct tn_prefix {
   uint32_t free_node;
   uint32_t *buckets;
   uint32_t bucket_mask;
-  uint32_t oldest, newest; /* unused nodes, in the order in which they became unused */
+  uint32_t oldest, newest;       /* unused nodes, in the order in which they became unused */
+  uint32_t reach[TN_MAX_GROUPS]; /* nodes with pages that a hit needs of a group with a window; 0: no window */
+  uint32_t most_reach;
+  uint32_t searched[TN_MAX_GROUPS]; /* where the search for pages beyond the reach goes on */
 };
 
 /* Nodes for each page of a group: more than one, as in a model of windows only a node may outlive its pages. */
 #define NODES_PER_PAGE 2
 
-tn_status tn_prefix_create(tn_pages *pages, tn_states *states, uint64_t hash_mask, tn_prefix **prefix,
-                           tn_error *error) {
+tn_status tn_prefix_create(tn_pages *pages, const uint32_t *windows, tn_states *states, uint64_t hash_mask,
+                           tn_prefix **prefix, tn_error *error) {
   *prefix = NULL;
   tn_prefix *made = calloc(1, sizeof *made);
   if (!made) goto fail;
   made->pages = pages;
   made->states = states;
   made->hash_mask = hash_mask;
-  made->node_count = tn_pages_total(pages) * NODES_PER_PAGE;
+  for (uint32_t g = 0; g < tn_pages_groups(pages); g++) {
+    if (tn_pages_total(pages, g) > made->node_count) made->node_count = tn_pages_total(pages, g);
+    if (windows[g]) made->reach[g] = tn_pages_of(windows[g]) + 1;
+    if (made->reach[g] > made->most_reach) made->most_reach = made->reach[g];
+  }
+  made->node_count *= NODES_PER_PAGE;
   uint32_t buckets = 1;
   while (buckets < made->node_count) buckets *= 2;
   made->bucket_mask = buckets - 1;
@@ -67,7 +77,7 @@ fail:
     free(made->buckets);
   }
   free(made);
-  return tn_fail(error, TN_E_MEMORY, "no memory for the prefix cache of %u pages", tn_pages_total(pages));
+  return tn_fail(error, TN_E_MEMORY, "no memory for a prefix cache");
 }
 
 void tn_prefix_destroy(tn_prefix *prefix) {
@@ -136,6 +146,15 @@ static void drop_page(tn_prefix *prefix, prefix_node *node, uint32_t group) {
   node->pages[group] = TN_NO_PAGE;
 }
 
+/* The child of a node, which has `below` nodes below it, has come; or the last child of it has gone. */
+static void recount_below(prefix_node *nodes, uint32_t most, uint32_t number, uint32_t below) {
+  for (; number != TN_NO_NODE; number = nodes[number].parent) {
+    below = nodes[number].children != 1 ? 0 : below < most ? below + 1 : most;
+    if (nodes[number].below == below) break;
+    nodes[number].below = below;
+  }
+}
+
 /* Takes an unused node without children out of the cache. */
 static void remove_node(tn_prefix *prefix, uint32_t number) {
   prefix_node *node = &prefix->nodes[number];
@@ -144,7 +163,8 @@ static void remove_node(tn_prefix *prefix, uint32_t number) {
   uint32_t *link = &prefix->buckets[node->hash & prefix->bucket_mask];
   while (*link != number) link = &prefix->nodes[*link].chain;
   *link = node->chain;
-  if (node->parent != TN_NO_NODE) prefix->nodes[node->parent].children--;
+  if (node->parent != TN_NO_NODE && --prefix->nodes[node->parent].children == 0)
+    recount_below(prefix->nodes, prefix->most_reach, node->parent, 0);
   for (uint32_t g = 0; g < tn_pages_groups(prefix->pages); g++) drop_page(prefix, node, g);
   tn_prefix_drop_state(prefix, number);
   tn_salt_release(node->salt);
@@ -167,6 +187,7 @@ static uint32_t make_node(tn_prefix *prefix, uint64_t hash, tn_salt *salt, uint3
   node->chain = *bucket;
   node->users = 0;
   node->children = 0;
+  node->below = 0;
   node->present = true;
   node->salt = parent == TN_NO_NODE ? tn_salt_hold(salt) : NULL;
   memset(node->pages, 0xff, sizeof node->pages);
@@ -174,6 +195,7 @@ static uint32_t make_node(tn_prefix *prefix, uint64_t hash, tn_salt *salt, uint3
   memcpy(node->tokens, tokens, sizeof node->tokens);
   *bucket = number;
   if (parent != TN_NO_NODE) prefix->nodes[parent].children++;
+  recount_below(prefix->nodes, prefix->most_reach, parent, 0);
   prefix->present_count++;
   list_append(prefix, number);
   return number;
@@ -240,6 +262,21 @@ bool tn_prefix_evict_state(tn_prefix *prefix) {
   return true;
 }
 
+/* Drops a page of a group with a window that nobody but the cache holds, and that a hit needs neither at a path's end
+ * nor where paths part: of a node so far above that the window doesn't reach it. */
+static bool evict_beyond_reach(tn_prefix *prefix, uint32_t group) {
+  for (uint32_t i = 0; i < prefix->node_count; i++) {
+    uint32_t *at = &prefix->searched[group];
+    *at = *at + 1 < prefix->node_count ? *at + 1 : 0;
+    prefix_node *node = &prefix->nodes[*at];
+    if (!node->present || node->pages[group] == TN_NO_PAGE || node->below < prefix->reach[group]) continue;
+    if (tn_pages_references(prefix->pages, group, node->pages[group]) > 1) continue;
+    drop_page(prefix, node, group);
+    return true;
+  }
+  return false;
+}
+
 /* Drops a page of `group` that only a node in use holds: one behind the windows of all who stand on the node. */
 static bool evict_behind_windows(tn_prefix *prefix, uint32_t group) {
   for (uint32_t i = 0; i < prefix->node_count; i++) {
@@ -254,6 +291,7 @@ static bool evict_behind_windows(tn_prefix *prefix, uint32_t group) {
 
 bool tn_prefix_evict(tn_prefix *prefix, uint32_t group) {
   if (tn_pages_cached(prefix->pages, group) == 0) return false;
+  if (prefix->reach[group] && evict_beyond_reach(prefix, group)) return true;
   uint32_t free_before = tn_pages_free(prefix->pages, group);
   while (prefix->oldest != TN_NO_NODE) {
     remove_node(prefix, prefix->oldest);

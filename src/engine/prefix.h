@@ -9,9 +9,10 @@
  * then the one unused for longest goes first. A sequence lets go of its path from the end to the start, so a node
  * always becomes unused after its children, and the oldest unused node has none.
  *
- * Groups with a window: the pages behind a sequence's window may be dropped from a node that stays; such a node then
- * has TN_NO_PAGE for that group. Of a model with recurrent states a node may have a snapshot: the state at its end.
- * Nothing is allocated after tn_prefix_create. */
+ *  * Groups with a window have fewer pages than others. A hit needs those of the window before its end alone, and hits
+ * end where paths end or part: so the pages of nodes further up than the window reaches from there go first, and the
+ * nodes stay, with TN_NO_PAGE for that group. Of a model with recurrent states a node may have a snapshot: the state at
+ * its end. Nothing is allocated after tn_prefix_create. */
 #ifndef TENON_ENGINE_PREFIX_H
 #define TENON_ENGINE_PREFIX_H
 
@@ -26,9 +27,11 @@
 
 typedef struct tn_prefix tn_prefix;
 
-/* A cache over the pages of `pages` and the slots of `states` (NULL: no snapshots), which must outlive it. `hash_mask`
+/* A cache over the pages of `pages`, whose groups have windows[g] (0: none), and the slots of `states` (NULL: no
+ * snapshots); both must outlive it. `hash_mask`
  * is laid over every hash: UINT64_MAX; tests take fewer bits to get collisions. */
-tn_status tn_prefix_create(tn_pages *pages, tn_states *states, uint64_t hash_mask, tn_prefix **prefix, tn_error *error);
+tn_status tn_prefix_create(tn_pages *pages, const uint32_t *windows, tn_states *states, uint64_t hash_mask,
+                           tn_prefix **prefix, tn_error *error);
 /* No node may be in use. Gives all pages back. */
 void tn_prefix_destroy(tn_prefix *prefix);
 
@@ -56,8 +59,8 @@ void tn_prefix_drop_state(tn_prefix *prefix, uint32_t node);
 /* Gives up the snapshot that nobody reads and that was used longest ago. False when there is none. */
 bool tn_prefix_evict_state(tn_prefix *prefix);
 
-/* Gives up what has been unused longest, so that at least one page of `group` becomes free if any page of it is held by
- * the cache alone. False when there is none. */
+/* Gives up what has been unused longest, of a group with a window what is of least use, so that at least one page of
+ * `group` becomes free if any page of it is held by the cache alone. False when there is none. */
 bool tn_prefix_evict(tn_prefix *prefix, uint32_t group);
 /* Gives up everything that is unused. */
 void tn_prefix_clear(tn_prefix *prefix);

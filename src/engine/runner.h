@@ -56,6 +56,7 @@ typedef struct tn_runner_options {
 /* A layer group shares page tables: the engine keeps one table a group for each sequence. */
 typedef struct tn_runner_group {
   uint32_t window;     /* 0: full attention; else pages wholly behind the window may be freed */
+  uint32_t pages;      /* after the cut */
   uint64_t page_bytes; /* of one page number over all layers of the group */
 } tn_runner_group;
 

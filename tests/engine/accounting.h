@@ -29,10 +29,9 @@ static void check_states(const tn_kv *kv, const tn_ledger *ledgers, uint32_t led
 }
 
 static void check_accounting(const tn_kv *kv, const tn_ledger *ledgers, uint32_t ledger_count) {
-  uint32_t total = tn_pages_total(kv->pages);
-  uint32_t *held = calloc(total, sizeof *held);
   for (uint32_t g = 0; g < tn_pages_groups(kv->pages); g++) {
-    memset(held, 0, total * sizeof *held);
+    uint32_t total = tn_pages_total(kv->pages, g);
+    uint32_t *held = calloc(total, sizeof *held);
     for (uint32_t l = 0; l < ledger_count; l++) {
       assert_true(ledgers[l].page_count == tn_pages_of(ledgers[l].length + ledgers[l].in_flight));
       for (uint32_t i = 0; i < ledgers[l].page_count; i++) {
@@ -50,8 +49,8 @@ static void check_accounting(const tn_kv *kv, const tn_ledger *ledgers, uint32_t
     }
     assert_int_equal(free_pages, tn_pages_free(kv->pages, g));
     assert_int_equal(cached, tn_pages_cached(kv->pages, g));
+    free(held);
   }
-  free(held);
   check_states(kv, ledgers, ledger_count);
   if (!kv->prefix) return;
   uint32_t *users = calloc(tn_prefix_capacity(kv->prefix), sizeof *users);

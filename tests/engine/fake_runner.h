@@ -35,7 +35,8 @@ typedef struct fake_config {
   uint32_t max_rows, max_sequences, max_logits_rows, max_context, pages;
   uint32_t group_count;
   uint32_t windows[TN_MAX_GROUPS];
-  uint32_t state_slots; /* 0: no recurrent states */
+  uint32_t window_pages; /* of each group with a window; 0: `pages` */
+  uint32_t state_slots;  /* 0: no recurrent states */
   bool overlaps;
 } fake_config;
 
@@ -104,8 +105,10 @@ static tn_runner *fake_create(const fake_config *config) {
                                   .overlaps = config->overlaps,
                                   .device = "fake"};
   for (uint32_t g = 0; g < config->group_count; g++) {
-    runner->info.groups[g] = (tn_runner_group){.window = config->windows[g], .page_bytes = TN_PAGE_SLOTS * 4};
-    runner->slots[g] = calloc((size_t)config->pages * TN_PAGE_SLOTS, sizeof(int32_t));
+    uint32_t pages = config->windows[g] && config->window_pages ? config->window_pages : config->pages;
+    runner->info.groups[g] =
+        (tn_runner_group){.window = config->windows[g], .pages = pages, .page_bytes = TN_PAGE_SLOTS * 4};
+    runner->slots[g] = calloc((size_t)pages * TN_PAGE_SLOTS, sizeof(int32_t));
   }
   runner->states = calloc(config->state_slots + 1, sizeof *runner->states);
   runner->logits = calloc((size_t)config->max_logits_rows * FAKE_VOCABULARY, 2 * sizeof(float));
@@ -127,7 +130,7 @@ const tn_runner_info *tn_runner_describe(const tn_runner *runner) {
 static int32_t *fake_slot(tn_runner *runner, const tn_batch *batch, const tn_sequence *sequence, uint32_t group,
                           uint32_t slot) {
   uint32_t at = sequence->pages[group] + slot / TN_PAGE_SLOTS;
-  FAKE_CHECK(at < batch->page_count && batch->pages[at] < runner->info.pages);
+  FAKE_CHECK(at < batch->page_count && batch->pages[at] < runner->info.groups[group].pages);
   return &runner->slots[group][(size_t)batch->pages[at] * TN_PAGE_SLOTS + slot % TN_PAGE_SLOTS];
 }
 
@@ -261,7 +264,8 @@ tn_status tn_runner_reopen(tn_runner *runner, tn_error *error) {
   if (runner->faults.fail_reopen) return tn_fail(error, TN_E_DEVICE_LOST, "fake device stays lost");
   runner->is_lost = false;
   for (uint32_t g = 0; g < runner->info.group_count; g++)
-    for (size_t i = 0; i < (size_t)runner->info.pages * TN_PAGE_SLOTS; i++) runner->slots[g][i] = FAKE_RUBBISH;
+    for (size_t i = 0; i < (size_t)runner->info.groups[g].pages * TN_PAGE_SLOTS; i++)
+      runner->slots[g][i] = FAKE_RUBBISH;
   for (uint32_t s = 0; s < runner->info.state_slots; s++) runner->states[s] = 0;
   return TN_OK;
 }

@@ -213,7 +213,7 @@ static inline void assert_whole(const test_job *job) {
 static inline void assert_nothing_held(test_rig *rig) {
   for (uint32_t g = 0; g < rig->config.group_count; g++)
     assert_int_equal(tn_pages_free(rig->scheduler.kv.pages, g) + tn_pages_cached(rig->scheduler.kv.pages, g),
-                     rig->config.pages);
+                     tn_pages_total(rig->scheduler.kv.pages, g));
   if (rig->drafter) assert_int_equal(fake_held(&rig->drafter->drafter), 0);
 }
 

@@ -301,6 +301,38 @@ static void hits_need_the_window_too(void **state) {
   tn_runner_destroy(runner);
 }
 
+/* With few pages for windows the cache gives up those that no hit needs, and keeps every node: sequences much longer
+ * than the windows' pages are found again to their ends, and where two of them part. */
+static void few_window_pages_keep_the_ends(void **state) {
+  (void)state;
+  fake_config config = WINDOWED;
+  config.window_pages = 14; /* of a sequence that runs 6 at most, and of two ends and a place where they part 3 each */
+  tn_runner *runner = fake_create(&config);
+  tn_context context;
+  assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+  int32_t tokens[2][400];
+  fill_tokens(tokens[0], 400, 8);
+  fill_tokens(tokens[1], 400, 9);
+  memcpy(tokens[1], tokens[0], 192 * sizeof tokens[0][0]);
+  for (uint32_t s = 0; s < 2; s++) {
+    uint32_t found = tn_ledger_attach(&context.ledger, NULL, tokens[s], 192);
+    for (uint32_t i = found; i < 384; i += 32) run(&context, &config, &context.ledger, tokens[s] + i, 32, 32);
+    check_accounting(&context.kv, &context.ledger, 1);
+    tn_ledger_clear(&context.ledger);
+  }
+  assert_int_equal(tn_prefix_count(context.kv.prefix), 6 + 6 + 6);
+  for (uint32_t s = 0; s < 2; s++) {
+    assert_int_equal(tn_ledger_attach(&context.ledger, NULL, tokens[s], 400), 384);
+    run(&context, &config, &context.ledger, tokens[s] + 384, 16, 16);
+    tn_ledger_clear(&context.ledger);
+  }
+  fill_tokens(tokens[1] + 192, 100, 10); /* a third one parts where the others did */
+  assert_int_equal(tn_ledger_attach(&context.ledger, NULL, tokens[1], 292), 192);
+  run(&context, &config, &context.ledger, tokens[1] + 192, 64, 64);
+  tn_context_finish(&context);
+  tn_runner_destroy(runner);
+}
+
 /* A recurrent state goes back to where a snapshot is, and a fork goes on from the same one. */
 static void states_go_back_to_snapshots(void **state) {
   (void)state;
@@ -487,6 +519,7 @@ int main(void) {
       cmocka_unit_test(collisions_serve_nobody_elses_pages),
       cmocka_unit_test(oldest_unused_goes_first),
       cmocka_unit_test(hits_need_the_window_too),
+      cmocka_unit_test(few_window_pages_keep_the_ends),
       cmocka_unit_test(states_go_back_to_snapshots),
       cmocka_unit_test(random_moves_keep_the_accounts),
       cmocka_unit_test(long_sequences_leave_snapshots),

@@ -71,6 +71,7 @@ static fake_config config_of(uint64_t seed, tn_kv_options *kv) {
   if (seed % 4 >= 2) {
     config.group_count = 2;
     config.windows[1] = 40;
+    if (seed % 2) config.window_pages = 6 + (uint32_t)seed;
   }
   if (seed % 5 == 4) config.windows[0] = 70;
   if (seed % 4 == 1) kv->hash_mask = 1;

@@ -53,6 +53,7 @@ static void size_runner(const tn_engine_options *options, uint32_t model_context
   uint64_t pages = (uint64_t)tn_pages_of(runner->max_context) * runner->max_sequences;
   if (options->kv_bytes) pages *= CACHE_FACTOR;
   runner->pages = pages < UINT32_MAX / 4 ? (uint32_t)pages : UINT32_MAX / 4;
+  runner->windows = options->no_prefix_cache ? runner->max_sequences : TN_WINDOWS_PER_SEQUENCE * runner->max_sequences;
   runner->kv_bytes = options->kv_bytes ? options->kv_bytes : tn_machine_memory_free() / 4;
   if (options->no_prefix_cache) return;
   runner->snapshots = SNAPSHOTS_PER_SEQUENCE * runner->max_sequences;

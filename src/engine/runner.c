@@ -38,9 +38,9 @@ static tn_status check_batch(const tn_runner *runner, const tn_batch *batch, tn_
       if (sequence->pages[g] > batch->page_count || pages > batch->page_count - sequence->pages[g])
         return tn_fail(error, TN_E_INVALID, "batch: sequence %u: its page table lies outside", s);
       for (uint32_t i = 0; i < pages; i++)
-        if (batch->pages[sequence->pages[g] + i] >= info->pages)
+        if (batch->pages[sequence->pages[g] + i] >= info->groups[g].pages)
           return tn_fail(error, TN_E_INVALID, "batch: sequence %u: page %u of %u", s,
-                         batch->pages[sequence->pages[g] + i], info->pages);
+                         batch->pages[sequence->pages[g] + i], info->groups[g].pages);
     }
   }
   return TN_OK;
@@ -129,7 +129,7 @@ tn_status tn_runner_copy_page(tn_runner *runner, uint32_t group, uint32_t from, 
       const tn_graph_value *value = shape->graph->values + part->partition->states[i];
       if (value->rank != 4 || value->group != group) continue;
       const tn_binding *state = part->states + i;
-      uint64_t page = state->bytes / runner->info.pages;
+      uint64_t page = state->bytes / runner->info.groups[group].pages;
       tn_status status =
           tn_device_copy(opened_of(runner, device), runner->devices[device].queue, state->buffer,
                          state->offset + to * page, state->buffer, state->offset + from * page, page, error);

@@ -37,10 +37,11 @@ typedef struct tn_runner_options {
   uint32_t max_sequences;  /* S of a step */
   uint32_t max_context;    /* slots of one sequence */
   uint32_t pages;          /* of every group, before kv_bytes cuts them */
-  uint64_t kv_bytes;       /* most memory for KV: pages = min(pages, kv_bytes / the sum of page_bytes over the groups);
-                              0: no limit. TN_E_LIMIT with both numbers if not even one page fits */
-  uint32_t state_slots;    /* of recurrent states, where the model has any; 0: two for each sequence */
-  uint32_t snapshots;      /* slots beyond those, before snapshot_bytes cuts them */
+  uint32_t windows;     /* groups with a window: pages for so many windows and steps, if that is less; 0: as others */
+  uint64_t kv_bytes;    /* most memory for KV: the most pages that fit; 0: no limit. TN_E_LIMIT with both numbers if
+                           not even one page fits */
+  uint32_t state_slots; /* of recurrent states, where the model has any; 0: two for each sequence */
+  uint32_t snapshots;   /* slots beyond those, before snapshot_bytes cuts them */
   uint64_t snapshot_bytes; /* most memory for these; 0: no limit */
   bool plan_only;          /* plan and count, take no memory: such a runner can only be described */
   /* Called after each graph pass where not NULL. */
@@ -52,6 +53,10 @@ typedef struct tn_runner_options {
   const char *place;   /* see tn_engine_options; NULL: the whole model on `device` */
   bool fit_pages;      /* cut `pages` to what the devices have free, too */
 } tn_runner_options;
+
+/* How many windows the engine has memory for, for each sequence that runs: its own, and the ends of some that the
+ * prefix cache holds. */
+#define TN_WINDOWS_PER_SEQUENCE 4u
 
 /* A layer group shares page tables: the engine keeps one table a group for each sequence. */
 typedef struct tn_runner_group {
@@ -66,7 +71,7 @@ typedef struct tn_runner_info {
   uint64_t state_bytes; /* of one slot over all layers */
   uint32_t vocabulary;
   uint32_t max_rows, max_sequences, max_logits_rows, max_context;
-  uint32_t pages; /* of every group, after the cut */
+  uint32_t pages; /* of groups without a window, after the cut; others have no more */
   uint32_t group_count;
   tn_runner_group groups[TN_MAX_GROUPS];
   uint64_t weight_bytes, kv_bytes, arena_bytes; /* arena: scratch, inputs and outputs */

@@ -21,11 +21,11 @@ typedef struct runner_device {
   tn_queue *queue;
   tn_buffer *weights, *states, *scratch;
   uint64_t weight_bytes, state_bytes, scratch_bytes;
-  uint64_t page_bytes, slot_bytes; /* of all its KV, and of all its recurrent states */
-  bool filled;                     /* the weights came from the stored form */
-  tn_packed packed;                /* where the packed weights are stored, while that isn't done */
-  tn_packed_store *store;          /* and who stores them */
-  tn_buffer **pieces;              /* in place of `weights` where they are more than the device gives at once */
+  uint64_t page_bytes[TN_MAX_GROUPS], slot_bytes; /* of its KV in each group, and of all its recurrent states */
+  bool filled;                                    /* the weights came from the stored form */
+  tn_packed packed;                               /* where the packed weights are stored, while that isn't done */
+  tn_packed_store *store;                         /* and who stores them */
+  tn_buffer **pieces; /* in place of `weights` where they are more than the device gives at once */
   size_t piece_count, piece_capacity;
 } runner_device;
 

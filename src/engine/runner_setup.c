@@ -106,10 +106,7 @@ static void describe(tn_runner *runner) {
   info->max_context = options->max_context;
   info->group_count = graph->group_count;
   info->batch_invariant = true;
-  for (uint32_t g = 0; g < graph->group_count; g++) {
-    info->groups[g].window = graph->groups[g].window;
-    info->groups[g].pages = info->pages;
-  }
+  for (uint32_t g = 0; g < graph->group_count; g++) info->groups[g].window = graph->groups[g].window;
   for (uint32_t device = 0; device < runner->device_count; device++) {
     info->weight_bytes += runner->devices[device].weight_bytes;
     info->batch_invariant = info->batch_invariant && opened_of(runner, device)->properties.batch_invariant;

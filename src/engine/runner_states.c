@@ -1,5 +1,6 @@
 /* The memory of sequences on a runner's devices: pages of KV, slots of recurrent states, or regions of contiguous KV.
  * Each device has those of the layers whose attention runs there (see runner.h). */
+#include "engine/kv.h"
 #include "engine/runner_internal.h"
 
 #define UNPLACED UINT64_MAX
@@ -25,7 +26,7 @@ static tn_status ask_layout(tn_runner *runner, runner_shape *shape, uint32_t dev
   return status;
 }
 
-static tn_status size_state(tn_runner *runner, uint32_t device, tn_ref state, uint64_t *all_groups, tn_error *error) {
+static tn_status size_state(tn_runner *runner, uint32_t device, tn_ref state, tn_error *error) {
   tn_runner_info *info = &runner->info;
   runner_shape *shape = runner->shapes;
   const tn_graph_value *value = shape->graph->values + state;
@@ -34,13 +35,12 @@ static tn_status size_state(tn_runner *runner, uint32_t device, tn_ref state, ui
   if (status != TN_OK || !is_new) return status;
   uint64_t page_bytes = shape->states[state].bytes;
   runner_device *on = runner->devices + device;
-  *(value->rank == 3 ? &on->slot_bytes : &on->page_bytes) += tn_round_up(page_bytes, 256);
+  *(value->rank == 3 ? &on->slot_bytes : &on->page_bytes[value->group]) += tn_round_up(page_bytes, 256);
   if (value->rank == 3) {
     info->state_bytes += page_bytes;
     return TN_OK;
   }
   info->groups[value->group].page_bytes += page_bytes;
-  *all_groups += page_bytes;
   return TN_OK;
 }
 
@@ -71,47 +71,81 @@ static uint64_t step_bytes(const tn_runner *runner, uint32_t device) {
   return scratch + borders;
 }
 
-/* The most pages that a device has memory for, beside its weights, recurrent states and what steps take. */
-static uint64_t pages_that_fit(const tn_runner *runner, uint32_t device) {
+/* Pages of a group when those without a window have `pages`. */
+static uint32_t pages_of_group(const tn_runner *runner, uint32_t group, uint32_t pages) {
+  const tn_runner_options *options = &runner->options;
+  uint32_t window = runner->shapes[0].graph->groups[group].window;
+  if (!window || !options->windows) return pages;
+  uint64_t most = (uint64_t)options->windows * tn_kv_window_pages(window, options->max_rows);
+  return most < pages ? (uint32_t)most : pages;
+}
+
+/* What all groups take when those without a window have `pages`, a page of group g taking page_bytes[g]; UINT64_MAX
+ * where that is more than can be told. */
+static uint64_t bytes_of_pages(const tn_runner *runner, const uint64_t *page_bytes, uint32_t pages) {
+  uint64_t all = 0, some;
+  for (uint32_t g = 0; g < runner->shapes[0].graph->group_count; g++)
+    if (__builtin_mul_overflow(page_bytes[g], pages_of_group(runner, g, pages), &some) ||
+        __builtin_add_overflow(all, some, &all))
+      return UINT64_MAX;
+  return all;
+}
+
+/* The most of `pages` pages that fit into `bytes`. */
+static uint32_t most_pages(const tn_runner *runner, const uint64_t *page_bytes, uint32_t pages, uint64_t bytes) {
+  uint32_t fits = 0;
+  while (fits < pages) {
+    uint32_t middle = fits + (pages - fits + 1) / 2;
+    if (bytes_of_pages(runner, page_bytes, middle) <= bytes)
+      fits = middle;
+    else
+      pages = middle - 1;
+  }
+  return fits;
+}
+
+/* The most of `pages` pages that a device has memory for, beside its weights, recurrent states and what steps take. */
+static uint32_t pages_that_fit(const tn_runner *runner, uint32_t device, uint32_t pages) {
   const runner_device *on = runner->devices + device;
-  if (!on->page_bytes) return UINT64_MAX;
   uint64_t available = tn_runner_free_memory(runner, device), most = on->opened->properties.max_allocation;
   uint64_t slots = on->slot_bytes * runner->info.state_slots, others = step_bytes(runner, device) + available / 64;
   if (runner->options.plan_only) others += on->weight_bytes;
   available = available > others ? available - others : 0;
   if (available > most) available = most; /* pages and slots are one buffer */
-  return available > slots ? (available - slots) / on->page_bytes : 0;
+  return most_pages(runner, on->page_bytes, pages, available > slots ? available - slots : 0);
 }
 
 /* Bytes of a page of every state, summed by group, and from them how many pages and slots fit. */
 static tn_status size_pages(tn_runner *runner, tn_error *error) {
   tn_runner_info *info = &runner->info;
   const tn_plan *plan = &runner->shapes[0].plan;
-  uint64_t all_groups = 0;
+  uint64_t page_bytes[TN_MAX_GROUPS];
   for (size_t p = 0; p < plan->partition_count; p++) {
     const tn_partition *partition = plan->partitions + p;
     for (uint32_t i = 0; i < partition->program->state_count; i++) {
-      tn_status status = size_state(runner, partition->device, partition->states[i], &all_groups, error);
+      tn_status status = size_state(runner, partition->device, partition->states[i], error);
       if (status != TN_OK) return status;
     }
   }
   count_slots(runner);
   info->pages = runner->options.pages;
-  if (runner->options.kv_bytes && all_groups && info->pages > runner->options.kv_bytes / all_groups)
-    info->pages = (uint32_t)(runner->options.kv_bytes / all_groups);
-  for (uint32_t device = 0; device < runner->device_count && runner->options.fit_pages && all_groups; device++) {
-    uint64_t most = pages_that_fit(runner, device);
-    if (!most)
+  for (uint32_t g = 0; g < TN_MAX_GROUPS; g++) page_bytes[g] = info->groups[g].page_bytes;
+  if (runner->options.kv_bytes) info->pages = most_pages(runner, page_bytes, info->pages, runner->options.kv_bytes);
+  if (!info->pages)
+    return tn_fail(error, TN_E_LIMIT, "KV memory: %llu bytes given, one page of %u positions needs %llu",
+                   (unsigned long long)runner->options.kv_bytes, TN_PAGE_SLOTS,
+                   (unsigned long long)bytes_of_pages(runner, page_bytes, 1));
+  for (uint32_t device = 0; device < runner->device_count && runner->options.fit_pages; device++) {
+    info->pages = pages_that_fit(runner, device, info->pages);
+    if (!info->pages)
       return tn_fail(error, TN_E_MEMORY,
                      "KV memory: device %s has no room for one page of %u positions beside the rest",
                      opened_of(runner, device)->label, TN_PAGE_SLOTS);
-    if (info->pages > most) info->pages = (uint32_t)most;
   }
-  if (!info->pages)
-    return tn_fail(error, TN_E_LIMIT, "KV memory: %llu bytes given, one page of %u positions needs %llu",
-                   (unsigned long long)runner->options.kv_bytes, TN_PAGE_SLOTS, (unsigned long long)all_groups);
-  if (__builtin_mul_overflow(all_groups, info->pages, &info->kv_bytes))
-    return tn_fail(error, TN_E_LIMIT, "KV memory: %u pages are too many", info->pages);
+  info->kv_bytes = bytes_of_pages(runner, page_bytes, info->pages);
+  if (info->kv_bytes == UINT64_MAX) return tn_fail(error, TN_E_LIMIT, "KV memory: %u pages are too many", info->pages);
+  for (uint32_t g = 0; g < TN_MAX_GROUPS; g++)
+    if (page_bytes[g]) info->groups[g].pages = pages_of_group(runner, g, info->pages);
   return TN_OK;
 }
 
@@ -127,8 +161,8 @@ static void place_pages(tn_runner *runner) {
         tn_binding *state = shape->states + partition->states[i];
         if (state->offset != UNPLACED) continue; /* in several programs */
         state->offset = total;
-        bool recurs = shape->graph->values[partition->states[i]].rank == 3;
-        state->bytes *= recurs ? runner->info.state_slots : runner->info.pages;
+        const tn_graph_value *value = shape->graph->values + partition->states[i];
+        state->bytes *= value->rank == 3 ? runner->info.state_slots : runner->info.groups[value->group].pages;
         total += tn_round_up(state->bytes, 256);
       }
     }
@@ -171,6 +205,7 @@ static tn_status place_region(tn_runner *runner, runner_shape *shape, uint32_t l
 static tn_status place_regions(tn_runner *runner, tn_error *error) {
   const runner_profile *profile = &runner->profile;
   runner->info.pages = runner->options.pages; /* the engine's accounts; the memory is the regions' */
+  for (uint32_t g = 0; g < TN_MAX_GROUPS; g++) runner->info.groups[g].pages = runner->info.pages;
   runner->info.state_slots = 2 * runner->options.max_sequences;
   for (uint32_t device = 0; device < runner->device_count; device++) {
     uint64_t total = 0;

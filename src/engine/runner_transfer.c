@@ -37,7 +37,7 @@ static tn_status move_pieces(tn_runner *runner, bool recurs, uint32_t group, uin
     const tn_binding *state = shape->states + v;
     if (value->kind != TN_VALUE_STATE || !state->bytes || (value->rank == 3) != recurs) continue;
     if (!recurs && value->group != group) continue;
-    uint64_t bytes = state->bytes / (recurs ? runner->info.state_slots : runner->info.pages);
+    uint64_t bytes = state->bytes / (recurs ? runner->info.state_slots : runner->info.groups[group].pages);
     status = move_bytes(device_with(runner, state), state, number * bytes, bytes, host, way, error);
     host += bytes;
   }

@@ -202,26 +202,28 @@ static json_t *kv_json(const tn_runner *runner) {
   for (size_t i = 0; i < count; i++) {
     const tn_graph_value *value = kinds[i].value;
     json_array_append_new(
-        all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:I, s:i}", "group", (int)value->group, "layers",
+        all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:I, s:i, s:i}", "group", (int)value->group, "layers",
                        (int)kinds[i].layers, "readers", (int)kinds[i].readers, "heads", (int)value->dims[0], "key",
                        (int)value->dims[1], "value", (int)value->dims[2], "type", type_of_kv(value), "position",
                        (json_int_t)(kinds[i].layers * position_bytes(value)), "window",
-                       (int)graph->groups[value->group].window));
+                       (int)graph->groups[value->group].window, "pages",
+                       (int)tn_runner_describe(runner)->groups[value->group].pages));
   }
   return all;
 }
 
 static void print_kv(const tn_runner *runner) {
+  const tn_runner_info *info = tn_runner_describe(runner);
   const tn_graph *graph = tn_runner_graph(runner);
   kv_kind kinds[MAX_KV_KINDS];
   size_t count = find_kv(graph, kinds);
   for (size_t i = 0; i < count; i++) {
     const tn_graph_value *value = kinds[i].value;
     uint32_t window = graph->groups[value->group].window;
-    printf("    group %u: %u layer%s of %d head%s of %d + %d in %s, %llu bytes a position", value->group,
+    printf("    group %u: %u layer%s of %d head%s of %d + %d in %s, %llu bytes a position, %u pages", value->group,
            kinds[i].layers, kinds[i].layers == 1 ? "" : "s", value->dims[0], value->dims[0] == 1 ? "" : "s",
            value->dims[1], value->dims[2], type_of_kv(value),
-           (unsigned long long)(kinds[i].layers * position_bytes(value)));
+           (unsigned long long)(kinds[i].layers * position_bytes(value)), info->groups[value->group].pages);
     if (kinds[i].readers > kinds[i].layers) printf("; %u more layers read it", kinds[i].readers - kinds[i].layers);
     if (window) printf("; window of %u, pages behind it are freed", window);
     if (graph->kv_dtype != value->dtype) printf("; a low-rank latent isn't held in int8");
@@ -235,8 +237,8 @@ static void print_memory(const tn_runner *runner, uint32_t sequences) {
   printf("\nMemory on %s, %u threads, context %u, %u sequence%s, %u rows a step\n", info->device, info->threads,
          info->max_context, sequences, sequences == 1 ? "" : "s", info->max_rows);
   printf("  weights  %12llu bytes, as packed\n", (unsigned long long)info->weight_bytes);
-  printf("  KV       %12llu bytes: %u pages of %u positions; taken as they fill\n", (unsigned long long)info->kv_bytes,
-         info->pages, TN_PAGE_SLOTS);
+  printf("  KV       %12llu bytes, in pages of %u positions; taken as they fill\n", (unsigned long long)info->kv_bytes,
+         TN_PAGE_SLOTS);
   print_kv(runner);
   printf("  arena    %12llu bytes\n", (unsigned long long)info->arena_bytes);
   printf("  fixed    %12llu bytes at most\n", (unsigned long long)FIXED_BYTES);
@@ -291,6 +293,7 @@ static tn_status plan(inspect_tool *tool, tn_error *error) {
                                      .max_sequences = tool->sequences,
                                      .max_context = context,
                                      .pages = pages > UINT32_MAX ? UINT32_MAX : (uint32_t)pages,
+                                     .windows = TN_WINDOWS_PER_SEQUENCE * tool->sequences,
                                      .plan_only = true,
                                      .observe = tool->graph ? keep_graph : NULL,
                                      .observe_context = &tool->graphs};

@@ -34,7 +34,7 @@ def check(model, kv, want):
         wrong = {name: group[name] for name in expected if group[name] != expected[name]}
         if wrong:
             failures.append(f"{model} {kv}: {wrong}, expected {expected}")
-    total = sum(group["position"] for group in got) * 32 * memory["pages"]
+    total = sum(group["position"] * 32 * group["pages"] for group in got)
     if not total <= memory["kv"] <= total * 4 // 3 + 4096:  # a device may pad
         failures.append(f"{model} {kv}: {memory['kv']} bytes of KV, {total} computed")
 

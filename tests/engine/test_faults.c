@@ -52,12 +52,15 @@ static void pull(tn_request *request, answers *got, uint32_t number) {
   if (got->failed[number]) assert_true(output.error.status < 0 && output.error.message[0]);
 }
 
+static const char *overlap = "off"; /* of the engine's options */
+
 static answers run(const char *device) {
   answers got = {0};
   tn_error error = {0};
   tn_engine *engine;
   tn_engine_options options = TN_ENGINE_OPTIONS;
   options.device = device;
+  options.overlap = overlap;
   options.context = 96;
   options.max_sequences = REQUESTS;
   options.chunk = 16;
@@ -220,6 +223,7 @@ static void run_crowd(const char *device, uint64_t kv_bytes, crowd *got) {
   tn_engine *engine;
   tn_engine_options options = TN_ENGINE_OPTIONS;
   options.device = device;
+  options.overlap = overlap;
   options.context = 256;
   options.max_sequences = CROWD;
   options.kv_bytes = kv_bytes;
@@ -281,5 +285,12 @@ int main(void) {
       cmocka_unit_test(device_is_lost_at_each_step),  cmocka_unit_test(steps_fail_while_drafting),
       cmocka_unit_test(drafting_devices_fail),        cmocka_unit_test(a_small_pool_serves_all),
   };
-  return cmocka_run_group_tests(tests, open_model, close_model);
+  const struct CMUnitTest in_flight[] = {
+      cmocka_unit_test(each_call_of_the_steps_fails),
+      cmocka_unit_test(device_is_lost_at_each_step),
+      cmocka_unit_test(a_small_pool_serves_all),
+  };
+  int failed = cmocka_run_group_tests_name("one step after the other", tests, open_model, NULL);
+  overlap = "on";
+  return failed + cmocka_run_group_tests_name("steps in flight", in_flight, NULL, close_model);
 }

@@ -112,6 +112,7 @@ typedef void cl_build_notify(cl_program program, void *user);
     (cl_queue, cl_mem, const void *pattern, size_t pattern_bytes, size_t offset, size_t bytes, uint32_t waits,         \
      const cl_event *, cl_event *event))                                                                               \
   X(int32_t, clEnqueueMarkerWithWaitList, (cl_queue, uint32_t waits, const cl_event *, cl_event *event))               \
+  X(int32_t, clWaitForEvents, (uint32_t count, const cl_event *))                                                      \
   X(int32_t, clGetEventInfo, (cl_event, uint32_t what, size_t bytes, void *value, size_t *needed))                     \
   X(int32_t, clGetEventProfilingInfo, (cl_event, uint32_t what, size_t bytes, void *value, size_t *needed))            \
   X(int32_t, clReleaseEvent, (cl_event))                                                                               \

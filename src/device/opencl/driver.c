@@ -188,7 +188,7 @@ static const char *last_error(tn_device *device) {
   return device ? device->error : open_error;
 }
 
-/* ---- properties ---- */
+/* ---- properties; "threads" are the host's processors that the device keeps busy ---- */
 
 /* What is left: of the device's memory, and where that is the host's, of the host's. */
 static uint64_t memory_free(tn_device *device) {
@@ -212,7 +212,7 @@ static tn_status get_property(tn_device *device, const char *name, tn_property *
                     {"max_allocation", NULL, device->max_allocation},
                     {"alignment", NULL, device->alignment},
                     {"cores", NULL, units},
-                    {"threads", NULL, units},
+                    {"threads", NULL, is_processor(device) ? units : 1},
                     {"batch_invariant", NULL, 1}};
   for (size_t i = 0; i < TN_COUNT(properties); i++) {
     if (strcmp(name, properties[i].name) != 0) continue;

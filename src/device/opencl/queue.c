@@ -1,5 +1,5 @@
-/* Queues: waiting, events, counters. Work is handed to the runtime and goes on by itself; a wait asks for its state
- * until it is done or the deadline is past. */
+/* Queues: waiting, events, counters. Work is handed to the runtime and goes on by itself; a wait with a deadline asks
+ * for its state until it is done or the deadline is past. */
 #include <stdlib.h>
 #include "device/opencl/internal.h"
 
@@ -60,6 +60,7 @@ static tn_status ask(tn_device *device, cl_event event) {
 
 static tn_status wait_for(tn_device *device, cl_event event, uint64_t deadline_ns) {
   uint64_t sleep = SHORTEST_SLEEP_NS;
+  if (deadline_ns == UINT64_MAX) device->api.clWaitForEvents(1, &event); /* how it ended is asked below */
   for (;;) {
     tn_status status = ask(device, event);
     if (status != TN_E_TIMEOUT) return status;

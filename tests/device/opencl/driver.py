@@ -1,5 +1,5 @@
 """The OpenCL driver itself: devices by number and name, what it says where something is missing, the cache of built
-kernels, and no op of llama and gpt2 on another device. Arguments: the tenon command, test data."""
+kernels, no op of llama and gpt2 on another device, weights in pieces, counted ops. Arguments: the tenon command, test data."""
 import glob
 import json
 import os
@@ -123,6 +123,19 @@ def weights_in_pieces(folder):
     expect(run.returncode == 1 and "one piece may have 1000" in run.stderr, run.stderr)
 
 
+def ops_are_counted():
+    """Every op of every step once, by the device's own clock: no op takes no time, and none more than its step."""
+    run = tenon("bench", "model", LLAMA, "-p", "16", "-n", "4", "-r", "1", "--device", "opencl", "--profile", "--json")
+    expect(run.returncode == 0, run.stderr)
+    results = json.loads(run.stdout)["results"] if run.returncode == 0 else []
+    for result in results:
+        calls = {op["op"]: op["calls"] for op in result["profile"]}
+        steps = calls["embed"]
+        expect(calls["attention"] % steps == 0 and calls["linear"] >= 4 * steps, calls)
+        expect(abs(sum(op["percent"] for op in result["profile"]) - 100) < 0.01, result["profile"])
+        expect(all(op["percent"] > 0 for op in result["profile"]), result["profile"])
+
+
 def specialised_kernels(folder):
     """Kernels made for a format of weights give the bits of those that take every format."""
     bits = []
@@ -141,6 +154,7 @@ with tempfile.TemporaryDirectory() as temporary:
     cache(temporary)
     nothing_falls_back()
     weights_in_pieces(temporary)
+    ops_are_counted()
     specialised_kernels(temporary)
 print("\n".join(failures))
 print(f"{len(failures)} failures")

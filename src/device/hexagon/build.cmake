@@ -24,7 +24,7 @@ find_program(HEXAGON_LINKER NAMES ${HEXAGON_LINKERS} DOC "an ld.lld for Hexagon"
 
 if(HEXAGON_CLANG AND HEXAGON_LINKER)
   file(GLOB HEXAGON_SOURCES CONFIGURE_DEPENDS ${HEXAGON}/dsp/*.S ${HEXAGON}/dsp/*.c
-       ${CMAKE_SOURCE_DIR}/src/kernels/reference/*.c)
+       ${CMAKE_SOURCE_DIR}/src/kernels/*.c ${CMAKE_SOURCE_DIR}/src/kernels/reference/*.c)
   list(APPEND HEXAGON_SOURCES ${CMAKE_SOURCE_DIR}/src/program/interpret.c ${CMAKE_SOURCE_DIR}/src/program/count.c
        ${CMAKE_SOURCE_DIR}/src/program/op_info.c ${CMAKE_SOURCE_DIR}/src/program/shape.c
        ${CMAKE_SOURCE_DIR}/src/program/check.c ${CMAKE_SOURCE_DIR}/src/tensor/decode.c
@@ -37,7 +37,9 @@ if(HEXAGON_CLANG AND HEXAGON_LINKER)
     get_filename_component(FOLDER ${OBJECT} DIRECTORY)
     file(MAKE_DIRECTORY ${FOLDER})
     set(OPTIONS -std=gnu11 -Wall -Wextra -Wshadow $<$<BOOL:${TENON_WERROR}>:-Werror>)
-    if(NAME MATCHES "dsp/(runtime|floats)\\.c$")
+    if(NAME MATCHES "^kernels/[^/]*$")
+      list(APPEND OPTIONS -DTN_ISA=hvx -DTN_ISA_hvx=1)
+    elseif(NAME MATCHES "dsp/(runtime|floats)\\.c$")
       list(APPEND OPTIONS -fno-builtin)
     elseif(NAME MATCHES "\\.S$")
       set(OPTIONS "")

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/memory.h"
 #include "device/hexagon/internal.h"
+#include "kernels/pack/pack.h"
 
 #define PREPARE_NS 60000000000ull /* nothing is compiled: a minute is for machines that stand still */
 
@@ -20,39 +21,29 @@ static tn_status bind_weight(tn_device *device, const tn_weight_binding *binding
   if (status != TN_OK) return status;
   *weight = (tn_hexagon_weight){.data = (uint32_t)(memory->buffer->offset + memory->offset),
                                 .layout = own.id,
-                                .row_bytes = own.id == TN_LAYOUT_PLAIN ? tn_plain_row_bytes(&binding->desc) : 0};
+                                .row_bytes = own.id == TN_LAYOUT_VECTOR ? tn_plain_row_bytes(&binding->desc) : 0};
   return TN_OK;
 }
 
-/* A weight of the program must be the weight that is bound; the pages of a state are as its dims say. */
 static tn_status check_values(tn_executable *e, const tn_weight_binding *weights) {
-  const tn_value *values = tn_program_values(e->program);
-  for (uint32_t i = 0; i < e->program->value_count; i++) {
-    const tn_value *v = &values[i];
-    if (v->kind == TN_VALUE_WEIGHT) {
-      const tn_weight_desc *desc = &weights[v->index].desc;
-      bool same = v->rank == desc->rank && v->dtype == desc->dtype;
-      for (uint32_t d = 0; same && d < v->rank; d++) same = (uint64_t)v->dims[d] == desc->dims[d];
-      if (!same)
-        return tn_hexagon_fail(e->device, TN_E_INVALID, "weight %u is bound with another type or shape", v->index);
-    }
-    if (v->kind != TN_VALUE_STATE) continue;
-    const uint32_t *dims = (const uint32_t *)v->dims;
-    const tn_state_desc desc = {sizeof desc, v->dtype, dims[0], dims[1], dims[2], v->rank == 4 ? dims[3] : 0};
-    tn_state_layout layout = {.size = sizeof layout};
-    tn_status status = tn_hexagon_state_layout(e->device, &desc, &layout);
-    if (status != TN_OK) return status;
-    e->page_bytes[v->index] = layout.page_bytes;
-  }
-  return TN_OK;
+  uint32_t wrong;
+  const char *why;
+  if (!tn_packed_weights_agree(e->program, weights, &wrong))
+    return tn_hexagon_fail(e->device, TN_E_INVALID, "weight %u is bound with another type or shape", wrong);
+  tn_status status = tn_packed_page_bytes(e->program, e->page_bytes, &why);
+  return status == TN_OK ? TN_OK : tn_hexagon_fail(e->device, status, "%s", why);
 }
 
-static tn_status check_ops(tn_executable *e) {
+static tn_status check_ops(tn_executable *e, const uint32_t *layouts) {
   for (uint32_t i = 0; i < e->program->op_count; i++) {
+    const tn_op *op = tn_program_ops(e->program) + i;
     tn_op_query query;
-    tn_program_query(e->program, tn_program_ops(e->program) + i, &query);
+    tn_program_query(e->program, op, &query);
     tn_status status = tn_hexagon_supports(e->device, &query);
     if (status != TN_OK) return status;
+    if (!tn_packed_layouts_agree(e->program, op, layouts))
+      return tn_hexagon_fail(e->device, TN_E_INVALID, "op %u (%s) can't read its weight's layout", i,
+                             tn_program_name(e->program, op->name));
   }
   return TN_OK;
 }
@@ -107,14 +98,19 @@ static tn_status make_ready(tn_executable *e) {
 }
 
 static tn_status prepare(tn_executable *e, const tn_program *program, const tn_weight_binding *weights) {
+  uint32_t *layouts = tn_calloc((size_t)program->weight_count + 1, sizeof *layouts);
+  if (!layouts) return tn_hexagon_fail(e->device, TN_E_MEMORY, "out of memory");
   tn_status status = place(e, program);
-  tn_hexagon_weight *table =
-      status == TN_OK ? (tn_hexagon_weight *)(void *)(e->device->window + e->prepared->weights) : NULL;
-  for (uint32_t i = 0; status == TN_OK && i < program->weight_count; i++)
+  for (uint32_t i = 0; status == TN_OK && i < program->weight_count; i++) {
+    tn_hexagon_weight *table = (tn_hexagon_weight *)(void *)(e->device->window + e->prepared->weights);
     status = bind_weight(e->device, &weights[i], i, &table[i]);
+    layouts[i] = table[i].layout;
+  }
   if (status == TN_OK) status = check_values(e, weights);
-  if (status == TN_OK) status = check_ops(e);
-  return status == TN_OK ? make_ready(e) : status;
+  if (status == TN_OK) status = check_ops(e, layouts);
+  if (status == TN_OK) status = make_ready(e);
+  free(layouts);
+  return status;
 }
 
 tn_status tn_hexagon_prepare(tn_device *device, const tn_program *program, const tn_weight_binding *weights,

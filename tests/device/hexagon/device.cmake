@@ -1,6 +1,17 @@
-add_test(NAME device.hexagon.seam COMMAND python3 ${DEVICE_TESTS}/support/with-device.py ${CMAKE_BINARY_DIR}/tenon
-                                          --optional hexagon -- ${CMAKE_BINARY_DIR}/tenon test-device hexagon --op seam)
-set_tests_properties(device.hexagon.seam PROPERTIES LABELS device SKIP_RETURN_CODE 77)
+# In an emulator, so the whole kit takes minutes; what is quick of it is a test of its own.
+tenon_device(hexagon DEVICE hexagon TOKENS 3 ACTIVATIONS auto TIMEOUT_MS 120000 OPTIONAL SLOW)
+
+set(QUICK_OPS)
+foreach(OP seam embed norm add activation quantise rope moe_route head_linear short_conv)
+  list(APPEND QUICK_OPS -- ${CMAKE_BINARY_DIR}/tenon test-device hexagon --op ${OP})
+endforeach()
+add_test(NAME device.hexagon.quick COMMAND python3 ${DEVICE_TESTS}/support/with-device.py ${CMAKE_BINARY_DIR}/tenon --optional
+                                           hexagon ${QUICK_OPS})
+# Layers on two sessions, the rest on the processor.
+add_test(NAME device.hexagon.sessions
+         COMMAND python3 ${DEVICE_TESTS}/support/with-device.py ${CMAKE_BINARY_DIR}/tenon --optional hexagon --
+                 $<TARGET_FILE:device-logits> --place "layers 0-0=hexagon:0,1-1=hexagon:1,rest=cpu" llama)
+set_tests_properties(device.hexagon.quick device.hexagon.sessions PROPERTIES LABELS device SKIP_RETURN_CODE 77)
 
 # Tests of this device's own, tests/device/hexagon/test_NAME.c: device.hexagon.NAME.
 file(GLOB HEXAGON_TESTS CONFIGURE_DEPENDS ${DEVICE_TESTS}/device/hexagon/test_*.c)

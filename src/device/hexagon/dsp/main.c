@@ -1,10 +1,10 @@
 /* The DSP's program: maps the window, starts its threads, answers the host's commands one after the other. */
 #include <stdbool.h>
 
-#include "device/hexagon/dsp/kernels.h"
 #include "device/hexagon/dsp/pool.h"
 #include "device/hexagon/dsp/program.h"
 #include "device/hexagon/dsp/system.h"
+#include "kernels/kernels.h"
 
 #define LOOKS 200u /* how often the next command is looked for before the thread sleeps */
 #define PULSE_STACK_BYTES 8192u
@@ -26,7 +26,7 @@ static void beat(void *argument) {
 }
 
 static void say_kernels(tn_hexagon_control *control) {
-  const tn_dsp_kernels *kernels = tn_dsp_kernels_here();
+  const tn_kernel_set *kernels = tn_kernel_set_hvx();
   for (uint32_t i = 0; i < TN_OP_LIMIT; i++)
     if (kernels->table->kernel[i]) control->ops |= UINT64_C(1) << i;
   for (uint32_t i = 0; kernels->name[i] && i + 1 < sizeof control->kernels; i++) control->kernels[i] = kernels->name[i];

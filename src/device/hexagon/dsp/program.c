@@ -1,9 +1,9 @@
 /* Programs: made ready once, run by the interpreter (see program.h). */
 #include "device/hexagon/dsp/program.h"
 
-#include "device/hexagon/dsp/kernels.h"
 #include "device/hexagon/dsp/pool.h"
 #include "device/hexagon/dsp/system.h"
+#include "kernels/kernels.h"
 
 /* The tables of a prepared program, at the begin of its room: pointers that this processor has. */
 typedef struct program_tables {
@@ -24,7 +24,7 @@ static program_tables tables_of(uint8_t *window, const tn_hexagon_program *prepa
 }
 
 tn_status tn_dsp_prepare(uint8_t *window, tn_hexagon_program *prepared, uint32_t threads) {
-  const tn_dsp_kernels *kernels = tn_dsp_kernels_here();
+  const tn_kernel_set *kernels = tn_kernel_set_hvx();
   const tn_program *program = at(window, prepared->program);
   const tn_hexagon_weight *weights = at(window, prepared->weights);
   program_tables tables = tables_of(window, prepared, program);
@@ -34,7 +34,7 @@ tn_status tn_dsp_prepare(uint8_t *window, tn_hexagon_program *prepared, uint32_t
     tables.weights[i] = (tn_tensor){
         .data = at(window, weights[i].data), .row_bytes = weights[i].row_bytes, .layout = weights[i].layout};
   prepared->workspace_bytes = 0;
-  for (uint32_t i = 0; kernels->workspace && i < program->op_count; i++) {
+  for (uint32_t i = 0; i < program->op_count; i++) {
     tn_op_query query;
     tn_program_query(program, tn_program_ops(program) + i, &query);
     uint64_t bytes = kernels->workspace(&query, program->max_context, threads);
@@ -111,7 +111,7 @@ tn_status tn_dsp_execute(uint8_t *window, tn_hexagon_execution *execution, uint3
                           .logits_rows = at(window, execution->logits_rows)};
   measuring m = {.to = at(window, execution->counters), .capacity = execution->counter_capacity};
   const tn_interpretation run = {.program = program,
-                                 .table = tn_dsp_kernels_here()->table,
+                                 .table = tn_kernel_set_hvx()->table,
                                  .inputs = tables.inputs,
                                  .outputs = tables.outputs,
                                  .states = tables.states,

@@ -13,6 +13,22 @@ const char *tn_runner_device_name(const tn_runner *runner, uint32_t device) {
   return device < runner->device_count ? runner->devices[device].spec : NULL;
 }
 
+uint64_t tn_runner_value_bytes(const tn_runner *runner, uint32_t device, uint32_t ref) {
+  const tn_graph_value *value = runner->shapes[0].graph->values + ref;
+  if (value->kind == TN_VALUE_WEIGHT) return weight_of(runner, device, ref)->memory.bytes;
+  if (value->kind != TN_VALUE_STATE) return 0;
+  uint64_t bytes = runner->shapes[0].states[ref].bytes;
+  if (value->rank == 3) return runner->info.state_slots ? bytes / runner->info.state_slots : 0;
+  uint64_t positions = has_profile(runner) ? (uint64_t)value->dims[3] : (uint64_t)runner->info.pages * TN_PAGE_SLOTS;
+  return bytes / positions;
+}
+
+bool tn_runner_supports(const tn_runner *runner, uint32_t device, const tn_graph_op *op) {
+  tn_op_query query;
+  tn_graph_query(runner->shapes[0].graph, op, &query);
+  return tn_device_supports(opened_of(runner, device), &query);
+}
+
 /* ---- a step ---- */
 
 static tn_status check_batch(const tn_runner *runner, const tn_batch *batch, tn_error *error) {

@@ -25,6 +25,7 @@
 
 struct tn_model;
 struct tn_graph;
+struct tn_graph_op;
 typedef struct tn_runner tn_runner;
 
 typedef struct tn_runner_options {
@@ -91,6 +92,11 @@ const tn_runner_info *tn_runner_describe(const tn_runner *runner);
  * last). */
 const struct tn_graph *tn_runner_graph(const tn_runner *runner);
 const char *tn_runner_device_name(const tn_runner *runner, uint32_t device);
+/* Bytes that a value of that graph takes on a device: of a weight, all as it is packed there (0: nothing reads it
+ * there); of KV those of one position, of a recurrent state those of one slot; of others 0. */
+uint64_t tn_runner_value_bytes(const tn_runner *runner, uint32_t device, uint32_t value);
+/* Would the device run an op of that graph? */
+bool tn_runner_supports(const tn_runner *runner, uint32_t device, const struct tn_graph_op *op);
 
 #define TN_MOST_IN_FLIGHT 2u
 

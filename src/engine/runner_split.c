@@ -84,7 +84,7 @@ static uint64_t fixed_bytes(const splitter *s) {
     if (s->shape.plan.partitions[p].program->scratch_bytes > scratch)
       scratch = s->shape.plan.partitions[p].program->scratch_bytes;
   uint64_t borders = (uint64_t)tn_model_hyper(s->runner->model)->width * graph->max_rows * sizeof(float);
-  return scratch + logits + 4 * borders + ((uint64_t)1 << 20); /* programs, names, rounding */
+  return scratch + logits + 4 * borders + ((uint64_t)64 << 10); /* rounding */
 }
 
 static tn_status measure(splitter *s, tn_error *error) {

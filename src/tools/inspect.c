@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "graph/graph.h"
 #include "model/model.h"
+#include "tools/inspect_placement.h"
 #include "tools/runner_tool.h"
 
 /* What a process needs beside weights, KV and arena: code, tokenizer, graph, thread stacks, engine queues. */
@@ -130,16 +131,17 @@ static void print_graphs(const inspect_tool *tool) {
   if (tool->graphs.data) fputs(tool->graphs.data, stdout);
 }
 
-static void print_placement(const tn_runner *runner) {
-  const tn_graph *graph = tn_runner_graph(runner);
-  printf("\nPlacement\n");
-  for (size_t first = 0, last; first < graph->op_count; first = last) {
-    uint32_t device = graph->ops[first].device;
-    for (last = first + 1; last < graph->op_count && graph->ops[last].device == device;) last++;
-    printf("  %-16s ops %zu to %zu: %s %s .. %s %s\n", tn_runner_device_name(runner, device), first, last - 1,
-           graph->ops[first].name[0] ? graph->ops[first].name : "model", tn_op_info_of(graph->ops[first].opcode)->name,
-           graph->ops[last - 1].name, tn_op_info_of(graph->ops[last - 1].opcode)->name);
+static int print_placement(const inspect_tool *tool) {
+  json_t *placement = tn_placement_json(tool->runner.runner);
+  if (!placement) return tn_cli_fail("out of memory");
+  if (tool->json) {
+    json_dumpf(placement, stdout, JSON_INDENT(2));
+    putchar('\n');
+  } else {
+    tn_placement_print(placement);
   }
+  json_decref(placement);
+  return 0;
 }
 
 /* ---- KV, by group ---- */
@@ -301,7 +303,7 @@ static tn_status plan(inspect_tool *tool, tn_error *error) {
 }
 
 static int print_all(inspect_tool *tool) {
-  if (tool->json) return print_json(tool);
+  if (tool->json && !tool->placement) return print_json(tool);
   if (tool->dot) {
     tn_buf dot;
     tn_buf_init(&dot);
@@ -311,10 +313,10 @@ static int print_all(inspect_tool *tool) {
   } else if (tool->graph) {
     print_graphs(tool);
   } else if (tool->placement) {
-    print_placement(tool->runner.runner);
+    if (print_placement(tool)) return 1;
   } else {
     print_file(tn_model_container(tool->runner.model));
-    print_placement(tool->runner.runner);
+    if (print_placement(tool)) return 1;
     print_memory(tool->runner.runner, tool->sequences);
   }
   return tn_cli_finish_output();
@@ -325,8 +327,9 @@ int tn_command_inspect(int argc, char **argv) {
   const tn_cli_option options[] = {
       {"graph", 0, TN_CLI_FLAG, &tool.graph, NULL, "the graph as built and after each pass", 0, 0},
       {"dot", 0, TN_CLI_FLAG, &tool.dot, NULL, "the graph after the passes, for Graphviz", 0, 0},
-      {"placement", 0, TN_CLI_FLAG, &tool.placement, NULL, "which ops run on which device", 0, 0},
-      {"json", 0, TN_CLI_FLAG, &tool.json, NULL, "tensors and memory as JSON", 0, 0},
+      {"placement", 0, TN_CLI_FLAG, &tool.placement, NULL,
+       "which part runs on which device, what crosses, what fell back", 0, 0},
+      {"json", 0, TN_CLI_FLAG, &tool.json, NULL, "tensors and memory, or the placement, as JSON", 0, 0},
       {"ctx", 0, TN_CLI_U32, &tool.context, "N", "context that memory is counted for", 1, 1 << 28},
       {"sequences", 0, TN_CLI_U32, &tool.sequences, "N", "sequences that memory is counted for", 1, 4096},
       TN_RUNNER_TOOL_OPTIONS(tool.runner),
@@ -343,8 +346,8 @@ int tn_command_inspect(int argc, char **argv) {
   size_t count;
   tn_cli_result parsed = tn_cli_parse(&command, argc, argv, &path, &count);
   if (parsed != TN_CLI_GO) return tn_cli_exit(parsed);
-  if (tool.graph + tool.dot + tool.placement + tool.json > 1) {
-    fprintf(stderr, "tenon inspect: give one of --graph, --dot, --placement and --json\n");
+  if (tool.graph + tool.dot + (tool.placement || tool.json) > 1) {
+    fprintf(stderr, "tenon inspect: give one of --graph, --dot, and --placement or --json\n");
     return 2;
   }
   tn_error error = {0};

@@ -19,13 +19,19 @@ static const char *const MODELS[] = {"llama",        "llama-gqa3", "llama-rope3-
                                      "gptoss-mxfp4", "qwen35",     "qwen3next",        "deepseek3"};
 static const char *const KV[] = {"f16", "f32", "bf16", "int8"};
 
-static float *check_model(const char *name, const char *device, const char *kv) {
+/* Where a model runs: on a device, or spread over several. */
+typedef struct home {
+  const char *device, *place;
+} home;
+
+static float *check_placed(const char *name, home where, const char *kv) {
   char path[512];
   snprintf(path, sizeof path, "%s/golden/%s%s", TEST_DATA, name, strcmp(name, "deepseek3") ? "/model.gguf" : "");
   tn_error error;
   tn_model *model;
   equal_ok(tn_model_open(path, &model, &error), &error);
-  tn_runner_options options = {.device = device,
+  tn_runner_options options = {.device = where.device,
+                               .place = where.place,
                                .kv = kv,
                                .max_rows = 64,
                                .max_sequences = 8,
@@ -41,6 +47,10 @@ static float *check_model(const char *name, const char *device, const char *kv) 
   tn_runner_destroy(runner);
   tn_model_close(model);
   return alone;
+}
+
+static float *check_model(const char *name, const char *device, const char *kv) {
+  return check_placed(name, (home){.device = device}, kv);
 }
 
 static void check_device(const char *device) {
@@ -81,12 +91,35 @@ static void threads_change_nothing(void **state) {
   check_same("cpu,threads=1", "cpu,threads=2");
 }
 
+/* Each model spread over several devices of one kind gives the bits of one of them, however they lie. */
+static void placement_changes_nothing(void **state) {
+  (void)state;
+  static const char *const models[] = {"llama", "gemma4-ple", "qwen35", "gptoss-mxfp4"};
+  static const struct {
+    const char *device, *place;
+  } spread[] = {
+      {"cpu,threads=1", "0=cpu,threads=1,1=cpu,threads=2,rest=cpu"},
+      {"reference", "layer 1=reference,private-memory=1,rest=reference"},
+      {"reference", "0-1=reference,private-memory=1,rest=faulty:reference"},
+  };
+  for (size_t m = 0; m < TN_COUNT(models); m++)
+    for (size_t s = 0; s < TN_COUNT(spread); s++) {
+      const char *kv = KV[(m + s) % TN_COUNT(KV)];
+      float *alone = check_model(models[m], spread[s].device, kv);
+      float *placed = check_placed(models[m], (home){.place = spread[s].place}, kv);
+      assert_memory_equal(placed, alone, TOKENS * 320 * sizeof(float));
+      free(alone);
+      free(placed);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(holds_on_cpu),
       cmocka_unit_test(holds_in_private_memory),
       cmocka_unit_test(private_memory_is_the_reference),
       cmocka_unit_test(threads_change_nothing),
+      cmocka_unit_test(placement_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,13 +54,21 @@ static void pull(tn_request *request, answers *got, uint32_t number) {
 
 static const char *overlap = "off"; /* of the engine's options */
 
+/* "0=DEVICE,rest=DEVICE" instead of one device. */
+static bool is_placement(const char *text) {
+  return text[0] >= '0' && text[0] <= '9';
+}
+
 static answers run(const char *device) {
   answers got = {0};
   tn_error error = {0};
   tn_engine *engine;
   tn_engine_options options = TN_ENGINE_OPTIONS;
-  options.device = device;
   options.overlap = overlap;
+  if (is_placement(device))
+    options.place = device;
+  else
+    options.device = device;
   options.context = 96;
   options.max_sequences = REQUESTS;
   options.chunk = 16;
@@ -143,6 +151,34 @@ static void each_call_of_the_steps_fails(void **state) {
 static void device_is_lost_at_each_step(void **state) {
   (void)state;
   for (size_t d = 0; d < TN_COUNT(DEVICES); d++) fail_each(DEVICES[d], "lose-at", 20);
+}
+
+/* One of several devices fails: all are got over as if it were the only one. */
+static void one_device_of_several_fails(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"fail-execute", "fail-copy",    "fail-synchronize", "lose-at",
+                                      "fail-alloc",   "fail-prepare", "fail-pack"};
+  static const char *const places[] = {
+      "0=faulty:cpu,threads=1%s,1=reference,private-memory=1,rest=cpu,threads=1",
+      "0=cpu,threads=1,1=faulty:reference,private-memory=1%s,rest=cpu,threads=1",
+  };
+  char place[200], fault[40];
+  for (size_t p = 0; p < TN_COUNT(places); p++) {
+    snprintf(place, sizeof place, places[p], "");
+    answers wanted = run(place);
+    assert_true(wanted.created);
+    for (size_t k = 0; k < TN_COUNT(kinds); k++) {
+      uint32_t noticed = 0;
+      for (uint32_t at = 1; at <= 9; at += 2) {
+        snprintf(fault, sizeof fault, ",%s=%u", kinds[k], at);
+        snprintf(place, sizeof place, places[p], fault);
+        answers got = run(place);
+        if (got.created) compare(&got, &wanted, place);
+        noticed += !got.created || got.failed_steps > 0;
+      }
+      if (!noticed) fail_msg("%s was not noticed", place);
+    }
+  }
 }
 
 /* While another device drafts, ahead of the steps. */
@@ -283,7 +319,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_call_of_the_start_fails), cmocka_unit_test(each_call_of_the_steps_fails),
       cmocka_unit_test(device_is_lost_at_each_step),  cmocka_unit_test(steps_fail_while_drafting),
-      cmocka_unit_test(drafting_devices_fail),        cmocka_unit_test(a_small_pool_serves_all),
+      cmocka_unit_test(one_device_of_several_fails),  cmocka_unit_test(drafting_devices_fail),
+      cmocka_unit_test(a_small_pool_serves_all),
   };
   const struct CMUnitTest in_flight[] = {
       cmocka_unit_test(each_call_of_the_steps_fails),

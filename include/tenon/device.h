@@ -456,7 +456,7 @@ typedef struct tn_driver {
   uint32_t size;
   uint32_t abi_min, abi_max; /* abi versions it speaks; the caller refuses when TN_DEVICE_ABI is not among them */
   uint32_t reserved;
-  const char *name;    /* "cpu", "opencl", ... */
+  const char *name;    /* "cpu", ... */
   const char *summary; /* one line for people */
 
   /* driver */

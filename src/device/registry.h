@@ -3,7 +3,7 @@
  *
  * A spec is NAME[:INDEX][,key=value...]. NAME is a built-in driver or the path of a driver library (it has a slash or
  * ends in .so; commas can't be part of it). `faulty:SPEC` wraps what SPEC names (src/device/faulty/). Examples:
- *   cpu      cpu,threads=2      reference,private-memory=1      ./toy.so:1      faulty:cpu,fail-alloc=3
+ *   cpu      cpu,threads=2      reference,private-memory=1      ./mine.so:1     faulty:cpu,fail-alloc=3
  * Options go to the driver, which refuses those it doesn't know. */
 #ifndef TENON_DEVICE_REGISTRY_H
 #define TENON_DEVICE_REGISTRY_H

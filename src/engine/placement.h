@@ -1,6 +1,6 @@
 /* Placements: which layers of a model run on which device, as people write it.
  *
- *   "layers 0-11=hexagon:0, 12-23=hexagon:1, rest=cpu,threads=4"
+ *   "layers 0-11=./npu.so:0, 12-23=./npu.so:1, rest=cpu,threads=4"
  *
  * Items are separated by commas. An item is a range and a device: `layers 0-11`, `layer 3` (the word may be left out)
  * or `rest`, then `=`, then a device spec as --device takes it (device/registry.h). A spec may have commas of its own:

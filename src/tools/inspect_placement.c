@@ -121,9 +121,9 @@ static json_t *fallbacks_json(const counting *c) {
     tn_buf what;
     tn_buf_init(&what);
     describe_op(c->graph, op, &what);
-    json_t *item = entry_of(list, what.data ? what.data : "", tn_runner_device_name(c->runner, op->wanted),
-                            tn_runner_device_name(c->runner, op->device),
-                            lacks ? "lacks it" : "its KV or state lies there");
+    json_t *item =
+        entry_of(list, what.data ? what.data : "", tn_runner_device_name(c->runner, op->wanted),
+                 tn_runner_device_name(c->runner, op->device), lacks ? "lacks it" : "its KV or state lies there");
     tn_buf_finish(&what);
     json_object_set_new(item, "count", json_integer(json_integer_value(json_object_get(item, "count")) + 1));
     if (op->layer < TN_BEFORE_LAYERS) json_array_append_new(json_object_get(item, "layers"), json_integer(op->layer));

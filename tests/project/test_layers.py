@@ -1,4 +1,5 @@
-"""Holds the include rules of docs/architecture.md: who may include whom, and where the operating system may be called.
+"""Holds the include rules of docs/architecture.md: who may include whom, where the operating system may be called, and that
+outside of a device's folder nobody names the device.
 
 First the rules are tried on made-up lines that break them, then on every file under src/ and include/.
 """
@@ -45,6 +46,16 @@ OS_CALLS = re.compile(
     r"gmtime(?:_r)?|signal|sigaction|raise|kill|dlopen|dlsym|dlclose|sysconf|isatty|remove|unlink|rename|mkdir|socket|"
     r"pthread_\w+|sem_\w+|thrd_\w+|mtx_\w+)\s*\(")
 OS_RULE = "the operating system is called in src/base and src/device only"
+
+# What a device is called is known in its own folder, and in the list of folders. Names that mean nothing else stand
+# nowhere beyond that, not in a comment either; those that are words of their own in no text of a program as a device.
+COMMON = {"cpu", "reference", "faulty"}
+OTHER_DEVICES = {"toy", "cuda", "npusim"}  # not in the tree, or not a folder of src/device
+NAMED = {  # (file, name): why
+    ("src/tools/bench_model.c", "cpu"): "a field of its JSON: what the machine's processor is called",
+    ("src/kernels/simd/hvx.h", "hexagon"): "the compiler's headers of that vector unit",
+    ("src/device/hexagon/dsp/kernels.c", "reference"): "the reference kernels, which it runs",
+}
 
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
@@ -126,8 +137,30 @@ def header_faults(name, text):
     return faults
 
 
+def device_names():
+    folder = os.path.join(ROOT, "src", "device")
+    return sorted({n for n in os.listdir(folder) if os.path.isdir(os.path.join(folder, n))} | OTHER_DEVICES)
+
+
+def naming_faults(path, text, names):
+    """The places where a file (its path below the root) names a device that is not its own, as (line, what) pairs."""
+    faults = []
+    if path == "src/" + DEVICE_LIST:
+        return faults
+    for name in names:
+        if path.startswith("src/device/%s/" % name) or (path, name) in NAMED:
+            continue
+        if name in COMMON:
+            places = (m for m in COMMENT_OR_STRING.finditer(text)
+                      if m.group(0)[0] == '"' and re.match(r'"%s[":,]' % name, m.group(0)))
+        else:
+            places = re.finditer(r"(?<![a-zA-Z])%s(?![a-z])" % name, text, re.I)
+        faults += [(text.count("\n", 0, m.start()) + 1, "names the device %s" % name) for m in places]
+    return faults
+
+
 def tree_faults():
-    faults, files = [], 0
+    faults, files, devices = [], 0, device_names()
     for top, faults_of in (("src", source_faults), ("include/tenon", header_faults)):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in sorted(names):
@@ -135,7 +168,9 @@ def tree_faults():
                     continue
                 path = os.path.relpath(os.path.join(folder, name), os.path.join(ROOT, top))
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    faults += ["%s/%s:%d: %s" % (top, path, line, what) for line, what in faults_of(path, file.read())]
+                    text = file.read()
+                found = faults_of(path, text) + naming_faults(os.path.join(top, path), text, devices)
+                faults += ["%s/%s:%d: %s" % (top, path, line, what) for line, what in found]
                 files += 1
     return faults, files
 
@@ -194,8 +229,29 @@ TRIALS = [
 ]
 
 
+# (path, line of code, does it name a device that it may not?)
+NAMING_TRIALS = [
+    ("src/engine/a.c", 'const char *device = "cpu";', True),
+    ("src/engine/a.c", 'open_device("cpu,threads=2");', True),
+    ("src/engine/a.c", 'if (!strncmp(spec, "faulty:", 7)) return;', True),
+    ("src/engine/a.c", 'puts("cpu time");', False),
+    ("src/engine/a.c", "/* the reference, on the cpu */ tn_machine_cpus();", False),
+    ("src/engine/a.c", "/* as a toy does */", True),
+    ("src/engine/a.c", "tn_toy_open();", True),
+    ("src/engine/a.c", "tn_toys_open(); /* Toyota */", False),
+    ("include/tenon/a.h", "#define TN_TOY 1", True),
+    ("src/device/cpu/a.c", 'name = "cpu";', False),
+    ("src/device/cpu/a.c", 'name = "reference";', True),
+    ("src/" + DEVICE_LIST, 'name = "faulty";', False),
+]
+
+
 def main():
     wrong = 0
+    for path, line, refused in NAMING_TRIALS:
+        if bool(naming_faults(path, line, device_names())) != refused:
+            print("the rules %s '%s' in %s" % ("accept" if refused else "refuse", line, path))
+            wrong += 1
     for path, line, refused in TRIALS:
         if bool(source_faults(path, "/* first line */\n" + line + "\n")) != refused:
             print("the rules %s '%s' in %s" % ("accept" if refused else "refuse", line, path))

@@ -19,7 +19,8 @@ uint64_t tn_runner_value_bytes(const tn_runner *runner, uint32_t device, uint32_
   if (value->kind != TN_VALUE_STATE) return 0;
   uint64_t bytes = runner->shapes[0].states[ref].bytes;
   if (value->rank == 3) return runner->info.state_slots ? bytes / runner->info.state_slots : 0;
-  uint64_t positions = has_profile(runner) ? (uint64_t)value->dims[3] : (uint64_t)runner->info.pages * TN_PAGE_SLOTS;
+  uint64_t positions = has_profile(runner) ? (uint64_t)value->dims[3]
+                                           : (uint64_t)runner->info.groups[value->group].pages * TN_PAGE_SLOTS;
   return bytes / positions;
 }
 

@@ -53,7 +53,10 @@ COMMON = {"cpu", "reference", "faulty"}
 OTHER_DEVICES = {"toy", "cuda", "npusim"}  # not in the tree, or not a folder of src/device
 NAMED = {  # (file, name): why
     ("src/tools/bench_model.c", "cpu"): "a field of its JSON: what the machine's processor is called",
-    ("src/kernels/simd/hvx.h", "hexagon"): "the compiler's headers of that vector unit",
+    # kernels are of processors, as the compiler calls them
+    ("src/kernels/simd/hvx.h", "hexagon"): "its vector unit",
+    ("src/kernels/linear_hvx.c", "hexagon"): "its vector unit",
+    ("src/kernels/kernels.h", "hexagon"): "which kernels there are, by processor",
     ("src/device/hexagon/dsp/kernels.c", "reference"): "the reference kernels, which it runs",
 }
 

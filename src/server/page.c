@@ -8,8 +8,8 @@ static const unsigned char page[] = {
 /* Nothing from outside, no inline handlers: the one script and the one style sheet by their hashes (a test holds that
  * they are the page's). */
 static const char policy[] =
-    "default-src 'none'; connect-src 'self'; script-src 'sha256-/zW72PE4/XE0epAlrBZa11u0cw1SiFtArXBj56m0Rvo='; "
-    "style-src 'sha256-DaCpvSPsKBFN+iVqsxt/fhfBDuZdyalJQl0YKJEYKM4='; img-src data:; "
+    "default-src 'none'; connect-src 'self'; script-src 'sha256-5jubtXGCTuK1koI2Y+ynRXCht50JqQbAb09H8orXTg0='; "
+    "style-src 'sha256-n9WbstI/n4e7JEljfilJvGGDA+3oVz3lXY9F+K+m4Uw='; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 enum MHD_Result tn_endpoint_page(tn_exchange *exchange, const json_t *body) {

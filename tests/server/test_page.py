@@ -99,6 +99,10 @@ class Page(unittest.TestCase):
         self.assertEqual(self.messages(), wanted + [["user", "And?"], ["assistant", shown]])
         self.press_button("Edit", 0)  # the first question anew: what came after it goes
         self.assertEqual((self.messages(), page.run("document.getElementById('ask').value")), ([], wanted[0][1]))
+        self.assertEqual(len(self.kept()[0]["messages"]), 4)  # not before it is sent
+        page.press("Escape", number=27)
+        self.assertEqual((len(self.messages()), page.run("document.getElementById('ask').value")), (4, ""))
+        self.press_button("Edit", 0)
         page.run("document.getElementById('ask').value = ''")
         self.ask("Another")
         self.assertEqual([text for role, text in self.messages() if role == "user"], ["Another"])
@@ -139,7 +143,7 @@ class Page(unittest.TestCase):
         self.assertEqual(page.run("document.getElementById('ask').value"), "First")
         page.run("document.getElementById('ask').value = ''")
         self.press_button("\u00d7", 0)
-        self.assertEqual([chat["title"] for chat in self.kept()], [])
+        self.assertEqual([chat["title"] for chat in self.kept()], ["First"])  # the edit wasn't sent
 
     def test_faults_are_shown(self):
         page = self.browser
@@ -148,6 +152,10 @@ class Page(unittest.TestCase):
         note = page.run("document.querySelector('.note').textContent")
         self.assertIn("temperature", note)
         self.assertTrue(page.run("document.querySelector('.note').classList.contains('fault')"))
+        page.run("window.old = fetch, window.fetch = () => Promise.resolve(new Response('<h1>Bad gateway</h1>', {status: 502}))")
+        self.press_button("Regenerate")
+        self.assertTrue(page.until("document.querySelector('.note').textContent === 'error: status 502'"))
+        page.run("window.fetch = old")
         page.events.clear()  # Chromium logs each answer of 400
         page.run("document.getElementById('temperature').value = '0'")
         self.press_button("Regenerate")
@@ -171,10 +179,15 @@ class Page(unittest.TestCase):
         self.ask("Does a narrow screen do?")
         self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 360)
         self.assertFalse(page.run("document.querySelector('nav').getBoundingClientRect().right > 0"))
+        page.run("document.getElementById('fresh').focus()")  # nor does the keyboard get there
+        self.assertNotEqual(page.run("document.activeElement.id"), "fresh")
         if PICTURES:
             page.picture(os.path.join(PICTURES, "page-narrow.png"))
         page.run("document.getElementById('menu').click()")
         self.assertTrue(page.until("document.querySelector('nav').getBoundingClientRect().right > 0"))
+        self.assertEqual(page.run("document.getElementById('menu').getAttribute('aria-expanded')"), "true")
+        page.run("document.getElementById('talk').click()")
+        self.assertTrue(page.until("document.querySelector('nav').getBoundingClientRect().right <= 0"))
 
 
 if __name__ == "__main__":

@@ -238,11 +238,20 @@ static void name_running(const kit *k, const char *part, const char *name) {
   if (k->options->running) snprintf(k->options->running, TN_KIT_NAME, "%s: %s", part, name);
 }
 
+static tn_status ask_case(tn_opened_device *device, const tn_case *c, tn_kit_result *result) {
+  tn_status fatal = TN_OK;
+  *result = result_of(c);
+  is_left_out(device, c, result, &fatal);
+  return fatal;
+}
+
 static bool take_case(void *context, const tn_case *c) {
   kit *k = context;
   name_running(k, tn_op_info_of(c->opcode)->name, c->name);
   tn_kit_result result;
-  tn_status fatal = (k->options->perf ? time_case : tn_kit_check_case)(k->device, c, k->timeout_ns, &result);
+  tn_status fatal = k->options->ask_only
+                        ? ask_case(k->device, c, &result)
+                        : (k->options->perf ? time_case : tn_kit_check_case)(k->device, c, k->timeout_ns, &result);
   count(k, &result);
   return recover(k, fatal);
 }
@@ -294,7 +303,7 @@ tn_status tn_kit_run(const char *spec, const tn_kit_options *options, tn_kit_sum
   k.status = tn_device_open(spec, NULL, 0, &k.device, error);
   if (k.status != TN_OK) return k.status;
   bool all = !options->op;
-  if (!options->perf && (all || !strcmp(options->op, "seam"))) run_seam(&k);
+  if (!options->perf && !options->ask_only && (all || !strcmp(options->op, "seam"))) run_seam(&k);
   for (uint32_t opcode = 0; opcode < TN_OP_LIMIT && k.status == TN_OK; opcode++) {
     const tn_op_info *info = tn_op_info_of(opcode);
     if (info && (all || !strcmp(options->op, info->name))) run_op(&k, info);

@@ -43,6 +43,7 @@ typedef struct tn_kit_summary {
 typedef struct tn_kit_options {
   const char *op;      /* only this op, or "seam"; NULL: all */
   bool perf;           /* time large cases instead */
+  bool ask_only;       /* run nothing: what the device says it takes counts as passed */
   uint32_t timeout_ms; /* for one step; 0: 10 seconds */
   char *running;       /* NULL, or TN_KIT_NAME bytes that always name what runs now: for a last word on a crash */
   void (*on_result)(void *context, const tn_kit_result *result);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/options.h"
 #include "device/registry.h"
+#include "tools/coverage_doc.h"
 #include "tools/ops_doc.h"
 
 static const char *const property_names[] = {"name",
@@ -89,10 +90,12 @@ static void print_text(const json_t *drivers) {
 
 int tn_command_devices(int argc, char **argv) {
   const char *path = NULL;
-  bool json = false, ops = false;
+  bool json = false, ops = false, coverage = false;
   const tn_cli_option options[] = {
       {"driver", 0, TN_CLI_TEXT, &path, "PATH", "only this driver: a name, or the path of a driver library", 0, 0},
       {"json", 0, TN_CLI_FLAG, &json, NULL, "as JSON", 0, 0},
+      {"coverage", 0, TN_CLI_FLAG, &coverage, NULL, "how many cases of each op the drivers take, as in docs/devices.md",
+       0, 0},
       {"ops", 0, TN_CLI_FLAG, &ops, NULL, "the ops that devices are asked for, as docs/ops.md", 0, 0},
   };
   const tn_cli_command command = {
@@ -105,6 +108,7 @@ int tn_command_devices(int argc, char **argv) {
     return tn_cli_finish_output();
   }
   tn_error error = {0};
+  if (coverage) return tn_print_coverage(&error) == TN_OK ? tn_cli_finish_output() : tn_cli_fail(error.message);
   tn_status status = TN_OK;
   json_t *drivers = json_array();
   if (path) {

@@ -1,5 +1,5 @@
 # In an emulator, so the whole kit takes minutes; what is quick of it is a test of its own.
-tenon_device(hexagon DEVICE hexagon TOKENS 3 ACTIVATIONS auto TIMEOUT_MS 120000 OPTIONAL SLOW)
+tenon_device(hexagon DEVICE hexagon TOKENS 5 ACTIVATIONS auto TIMEOUT_MS 120000 OPTIONAL SLOW)
 
 set(QUICK_OPS)
 foreach(OP seam embed norm add activation quantise rope moe_route head_linear short_conv)

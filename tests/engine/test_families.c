@@ -87,7 +87,7 @@ static void run_together(const tn_model *model, const tn_engine_options *options
   tn_engine_destroy(engine);
 }
 
-static void check_model(const char *path, const lengths *l, const char *kv) {
+static void check_model(const char *path, const lengths *l, const char *kv, const char *place) {
   tn_model *model;
   tn_error error;
   answer alone[REQUESTS];
@@ -96,6 +96,7 @@ static void check_model(const char *path, const lengths *l, const char *kv) {
   print_message("%s, KV in %s\n", path, kv);
   if (tn_model_open(path, &model, &error) != TN_OK) fail_msg("%s", error.message);
   options.kv = kv;
+  options.place = place;
   options.context = l->context;
   options.max_sequences = 1;
   options.no_prefix_cache = 1;
@@ -131,8 +132,8 @@ static void neighbours_steps_and_turns_change_nothing(void **state) {
   for (size_t i = 0; i < TN_COUNT(models); i++) {
     snprintf(path, sizeof path, "%s/golden/%s%s", TEST_DATA, models[i],
              strcmp(models[i], "deepseek3") ? "/model.gguf" : "");
-    check_model(path, &l, "f16");
-    if (i % 2 == 0) check_model(path, &l, "int8");
+    check_model(path, &l, "f16", NULL);
+    if (i % 2 == 0) check_model(path, &l, "int8", NULL);
   }
 }
 
@@ -142,7 +143,20 @@ static void so_for_every_family(void **state) {
   char path[300];
   for (size_t i = 0; i < TN_COUNT(shapes); i++) {
     snprintf(path, sizeof path, "%s/%s", TEST_SHAPES, shapes[i]);
-    check_model(path, &l, "f16");
+    check_model(path, &l, "f16", NULL);
+  }
+}
+
+/* Layers, and with them pages and states, lie on three devices, one of them in memory of its own. */
+static void so_on_several_devices(void **state) {
+  (void)state;
+  static const char place[] = "0=cpu,threads=1,1-2=reference,private-memory=1,rest=cpu,threads=2";
+  static const char *const placed[] = {"qwen35", "gemma4-ple", "llama"};
+  const lengths l = {20, 13, ANSWER, 300, 128};
+  char path[300];
+  for (size_t i = 0; i < TN_COUNT(placed); i++) {
+    snprintf(path, sizeof path, "%s/golden/%s/model.gguf", TEST_DATA, placed[i]);
+    check_model(path, &l, i ? "int8" : "f16", place);
   }
 }
 
@@ -178,7 +192,7 @@ static void pages_behind_a_window_are_used_again(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(neighbours_steps_and_turns_change_nothing),
-                                     cmocka_unit_test(so_for_every_family),
+                                     cmocka_unit_test(so_for_every_family), cmocka_unit_test(so_on_several_devices),
                                      cmocka_unit_test(pages_behind_a_window_are_used_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

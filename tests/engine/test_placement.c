@@ -1,5 +1,5 @@
 /* Placements: how they are read and what is wrong with those that are refused; layers spread by memory over a part of
- * four small sessions (module_sessions.c). */
+ * four small sessions (module_sessions.c); caches on disk. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 #include "engine/placement.h"
 #include "engine/runner.h"
 #include "equalities.h"
+#include "support/engine.h"
 #include "tenon/tenon.h"
 
 #define LAYERS 6u
@@ -160,6 +161,69 @@ static void pages_are_cut_to_what_fits(void **state) {
   tn_model_close(model);
 }
 
+/* ---- the cache on disk ---- */
+
+/* Runs a prompt of 80 tokens, its cache loaded from `path` before; how many of its tokens were found, and what the
+ * first token of the answer is. */
+static tn_engine *run_prompt(const tn_model *model, const char *place, const char *path, tn_status *loaded,
+                             uint32_t *cached, int32_t *first) {
+  tn_error error;
+  tn_engine_options options = TN_ENGINE_OPTIONS;
+  options.place = place;
+  options.context = 128;
+  options.max_sequences = 1;
+  tn_engine *engine = must_start(model, &options);
+  *loaded = path ? tn_engine_load_cache(engine, path, &error) : TN_OK;
+  int32_t prompt[80];
+  for (uint32_t i = 0; i < TN_COUNT(prompt); i++) prompt[i] = (int32_t)(i * 37u % 300u);
+  tn_request_options wanted = TN_REQUEST_OPTIONS;
+  wanted.tokens = prompt;
+  wanted.token_count = TN_COUNT(prompt);
+  wanted.max_tokens = 1;
+  wanted.ignore_eos = 1;
+  tn_request *request = must_submit(engine, &wanted);
+  tn_output output = TN_OUTPUT;
+  while (tn_request_next(request, &output, UINT64_MAX) == TN_OK && output.kind == TN_OUTPUT_TEXT)
+    if (output.token >= 0) *first = output.token;
+  assert_int_equal(output.kind, TN_OUTPUT_DONE);
+  *cached = output.cached_tokens;
+  tn_request_destroy(request);
+  return engine;
+}
+
+/* Pages of all devices are saved and found again; where layers lie otherwise they are refused. */
+static void a_cache_on_disk_is_of_its_placement(void **state) {
+  (void)state;
+  static const char here[] = "0=reference,private-memory=1,rest=cpu", there[] = "1=reference,private-memory=1,rest=cpu";
+  static const char *const models[] = {"llama", "qwen35"};
+  char path[300];
+  tn_error error;
+  for (size_t m = 0; m < TN_COUNT(models); m++) {
+    tn_model *model;
+    tn_status loaded;
+    uint32_t cached;
+    int32_t wanted = -1, got = -1;
+    snprintf(path, sizeof path, "%s/golden/%s/model.gguf", TEST_DATA, models[m]);
+    equal_ok(tn_model_open(path, &model, &error), &error);
+    snprintf(path, sizeof path, "placement-%s.cache", models[m]);
+    tn_engine *engine = run_prompt(model, here, NULL, &loaded, &cached, &wanted);
+    assert_int_equal(cached, 0);
+    equal_ok(tn_engine_save_cache(engine, path, &error), &error);
+    tn_engine_destroy(engine);
+    engine = run_prompt(model, here, path, &loaded, &cached, &got);
+    assert_int_equal(loaded, TN_OK);
+    assert_true(cached >= 64);
+    assert_int_equal(got, wanted);
+    tn_engine_destroy(engine);
+    engine = run_prompt(model, there, path, &loaded, &cached, &got);
+    assert_int_equal(loaded, TN_E_UNSUPPORTED);
+    assert_int_equal(cached, 0);
+    tn_engine_destroy(engine);
+    remove(path);
+    tn_model_close(model);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lists_are_read),
@@ -167,6 +231,7 @@ int main(void) {
       cmocka_unit_test(layers_are_spread_by_memory),
       cmocka_unit_test(what_does_not_fit_is_refused_with_the_numbers),
       cmocka_unit_test(pages_are_cut_to_what_fits),
+      cmocka_unit_test(a_cache_on_disk_is_of_its_placement),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,11 +62,26 @@ static void store_columns(const tn_epilogue *e, uint32_t row, uint32_t column, u
   }
 }
 
+/* A tile that is stored as it is, all of its columns in one output; false: it isn't. */
+static bool copy_tile(const tn_epilogue *e, const float *tile, uint32_t first_row, uint32_t rows, uint32_t column) {
+  if (e->bias || e->activation != TN_ACTIVATION_NONE || e->gated || e->scale != 1.0f || e->residual) return false;
+  for (uint32_t o = 0; o < e->output_count; o++) {
+    if (column < e->outputs[o].begin || column + TN_LANES > e->outputs[o].end) continue;
+    uint8_t *to =
+        e->outputs[o].data + first_row * e->outputs[o].row_bytes + (column - e->outputs[o].begin) * sizeof(float);
+    for (uint32_t r = 0; r < rows; r++, to += e->outputs[o].row_bytes)
+      vf_copy((float *)(void *)to, tile + r * TN_LANES);
+    return true;
+  }
+  return false;
+}
+
 void tn_finish_tile(const tn_epilogue *e, const float *tile, const float *gated_value, uint32_t first_row,
                     uint32_t rows, uint32_t column) {
   uint32_t count = e->columns - column < TN_LANES ? e->columns - column : TN_LANES;
+  if (copy_tile(e, tile, first_row, rows, column)) return;
   for (uint32_t r = 0; r < rows; r++) {
-    vf y = vf_load(tile + r * TN_LANES);
+    vf y = vf_load((const float *)__builtin_assume_aligned(tile + r * TN_LANES, 64));
     if (e->bias) y = vf_add(y, load_columns(e->bias + column, count));
     if (e->activation != TN_ACTIVATION_NONE) y = tn_activated(y, e->activation);
     if (e->gated) {

@@ -38,7 +38,7 @@ typedef HVX_Vector word; /* 32 lanes of 32 bits: two panels */
 
 /* A row's part of a block. */
 typedef struct record {
-  int8_t q[TN_BLOCK];
+  _Alignas(8) int8_t q[TN_BLOCK];
   int32_t scale;  /* S */
   int32_t first;  /* where the sum begins: -offset * sum of q (of the first half); with factors the sums of both halves,
                      16 bits each; with a minimum the sum twice, 16 bits each */
@@ -72,59 +72,65 @@ static record *records_of(head *h) {
 
 /* ---- activations ---- */
 
-/* The integers S of up to eight scales; the exponent e of the row's part of the group: u of `sum` stands for
- * u 2^(x + e). */
-static int32_t fix_scales(const float *scales, uint32_t count, uint32_t bits, record *to, uint32_t stride,
-                          uint32_t *not_finite) {
-  int32_t largest = 1;
+/* The largest exponent of up to eight scales, as a float has it, at least 1. */
+static inline uint32_t largest_exponent(const float *scales, uint32_t count) {
+  uint32_t largest = 1u << 23;
   for (uint32_t b = 0; b < count; b++) {
-    int32_t exponent = (int32_t)(tn_float_bits(scales[b]) >> 23 & 255);
-    if (exponent > largest) largest = exponent;
+    uint32_t bits = tn_float_bits(scales[b]) & 0x7f800000u;
+    largest = bits > largest ? bits : largest;
   }
-  if (largest == 255) *not_finite = 1;
-  for (uint32_t b = 0; b < count; b++, to += stride) {
-    uint32_t scale = tn_float_bits(scales[b]), exponent = scale >> 23 & 255, shift = (uint32_t)largest - exponent;
-    int32_t fraction = (int32_t)((scale & 0x7fffffu) | 0x800000u) << (bits - 24);
-    fraction = exponent && shift < 31 ? fraction >> shift : 0;
-    to->scale = scale >> 31 ? -fraction : fraction;
-  }
-  return largest - 150 - (int32_t)(bits - 24) + 31;
+  return largest >> 23;
+}
+
+/* S = scale 2^(150 + spare - largest), rounded down. */
+static inline int32_t fix_scale(float scale, uint32_t largest, uint32_t spare) {
+  uint32_t bits = tn_float_bits(scale), exponent = bits >> 23 & 255, shift = largest - exponent;
+  int32_t fraction = (int32_t)(((bits & 0x7fffffu) | 0x800000u) << spare);
+  fraction = exponent ? fraction >> (shift < 31 ? shift : 31) : 0;
+  return bits >> 31 ? -fraction : fraction;
 }
 
 static int32_t twice(int32_t low, int32_t high) {
   return (int32_t)(((uint32_t)low & 0xffffu) | (uint32_t)high << 16);
 }
 
+/* What a row's part of a block has of the sums of its halves; `sum` of both. */
+static void put_halves(tn_layout_shape shape, int32_t sum, record *to) {
+  int32_t second = 0;
+  for (uint32_t i = TN_BLOCK / 2; i < TN_BLOCK; i++) second += to->q[i];
+  if (shape.factors) {
+    to->first = twice(sum - second, second);
+    return;
+  }
+  to->first = -(int32_t)shape.offset * (sum - second);
+  to->second = -(int32_t)shape.offset * second;
+}
+
 void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
                     tn_layout_shape shape) {
-  const uint32_t blocks = columns / TN_BLOCK, bits = shape.minimum ? 27 : 28;
+  const uint32_t blocks = columns / TN_BLOCK, spare = shape.minimum ? 3 : 4;
   head *h = head_of(slab);
   record *records = records_of(h);
   int32_t *exponents = (int32_t *)(void *)(records + blocks * rows);
   for (uint32_t r = 0; r < rows; r++) {
-    const int8_t *quants = (const int8_t *)(x + r * row_bytes);
+    const int8_t *quants = (const int8_t *)__builtin_assume_aligned(x + r * row_bytes, 8);
     const float *scales = (const float *)(const void *)(quants + blocks * TN_BLOCK);
     const int32_t *sums = (const int32_t *)(const void *)(scales + blocks);
+    record *to = &records[r];
+    uint32_t largest = 1;
     h->not_finite[r] = 0;
-    for (uint32_t b = 0; b < blocks; b++) {
-      record *to = &records[b * rows + r];
-      if (b % GROUP == 0)
-        exponents[b / GROUP * rows + r] =
-            fix_scales(scales + b, blocks - b < GROUP ? blocks - b : GROUP, bits, to, rows, &h->not_finite[r]);
-      __builtin_memcpy(to->q, quants + b * TN_BLOCK, TN_BLOCK);
-      int32_t first = sums[b], second = 0;
-      if (shape.halves) {
-        for (uint32_t i = TN_BLOCK / 2; i < TN_BLOCK; i++) second += to->q[i];
-        first -= second;
+    for (uint32_t b = 0; b < blocks; b++, quants += TN_BLOCK, to += rows) {
+      if (b % GROUP == 0) { /* a sum of t S / 2^31 stands for its product with 2^(x + exponent) */
+        largest = largest_exponent(scales + b, blocks - b < GROUP ? blocks - b : GROUP);
+        exponents[b / GROUP * rows + r] = (int32_t)(largest + 31 - 150 - spare);
+        h->not_finite[r] |= largest == 255;
       }
-      if (shape.factors && shape.halves) {
-        to->first = twice(first, second);
-      } else if (shape.minimum) {
-        to->first = twice(first, first);
-      } else {
-        to->first = -(int32_t)shape.offset * first;
-        to->second = -(int32_t)shape.offset * second;
-      }
+      __builtin_memcpy(to->q, quants, TN_BLOCK);
+      to->scale = fix_scale(scales[b], largest, spare);
+      if (shape.halves)
+        put_halves(shape, sums[b], to);
+      else
+        to->first = shape.minimum ? twice(sums[b], sums[b]) : -(int32_t)shape.offset * sums[b];
     }
   }
 }
@@ -308,24 +314,24 @@ TN_INLINE word fraction_product(word a, word b) {
   return Q6_Vw_vmpyoacc_VwVwVh_s1_rnd_sat_shift(Q6_Vw_vmpye_VwVuh(a, b), a, b);
 }
 
-/* t of one block and one row. */
-TN_INLINE word term(const format f, const word *w, const unpacked *block, const record *r) {
+/* t of one block and one row, whose record's `first` is given: it comes with the scale in one load. */
+TN_INLINE word term(const format f, const word *w, const unpacked *block, const record *r, int32_t begin) {
   if (f.factors && f.halves) {
     word sum = Q6_Vw_vmpyio_VwVh(dot(w, r, 4, 4, NULL), block->second);
     sum = Q6_Vw_vmpyieacc_VwVwVh(sum, dot(w, r, 0, 4, NULL), block->second);
-    sum = Q6_Vw_vdmpyacc_VwVhRh_sat(sum, block->second_high, r->first);
+    sum = Q6_Vw_vdmpyacc_VwVhRh_sat(sum, block->second_high, begin);
     return scaled(sum, block->d, block->d_high);
   }
   if (f.halves) {
-    word first = scaled(dot(w, r, 0, 4, &r->first), block->d, block->d_high);
+    word first = scaled(dot(w, r, 0, 4, &begin), block->d, block->d_high);
     word second = scaled(dot(w, r, 4, 4, &r->second), block->second, block->second_high);
     return Q6_Vw_vadd_VwVw(first, second);
   }
   if (f.minimum) {
     word sum = scaled(dot(w, r, 0, 8, NULL), block->d, block->d_high);
-    return Q6_Vw_vmpyiacc_VwVwRh(sum, block->second, r->first);
+    return Q6_Vw_vmpyiacc_VwVwRh(sum, block->second, begin);
   }
-  return scaled(dot(w, r, 0, 8, &r->first), block->d, block->d_high);
+  return scaled(dot(w, r, 0, 8, &begin), block->d, block->d_high);
 }
 
 /* Adds a group's sum, which stands for sum 2^exponent, to a running total; |sum| and |total| below 2^30. */
@@ -352,8 +358,11 @@ TN_INLINE void run_group(const int rows, const format f, const unpacked *blocks,
 #pragma clang loop unroll(full)
     for (int v = 0; v < 8; v++) w[v] = blocks->w[v];
 #pragma clang loop unroll(full)
-    for (int r = 0; r < rows; r++)
-      sums[r] = Q6_Vw_vadd_VwVw(sums[r], fraction_product(term(f, w, blocks, records + r), splat(records[r].scale)));
+    for (int r = 0; r < rows; r++) {
+      const uint64_t both = *(const uint64_t *)(const void *)&records[r].scale;
+      const word t = term(f, w, blocks, records + r, (int32_t)(both >> 32));
+      sums[r] = Q6_Vw_vadd_VwVw(sums[r], fraction_product(t, splat((int32_t)both)));
+    }
   }
 #pragma clang loop unroll(full)
   for (int r = 0; r < rows; r++)
@@ -420,6 +429,21 @@ TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0, 17)
 TN_TILE(tile_six_dmk, 6, 0, 1, 0, 1, 0, 17)
 TN_TILE(tile_six_halves, 6, 0, 0, 1, 1, 32, 24)
 
+/* totals[rows], each of two panels, to out[panels][rows][16]. */
+static void put_out(const word *totals, uint32_t rows, uint32_t panels, float *out) {
+  float *second = panels > 1 ? out + rows * TN_LANES : NULL;
+  uint32_t r = 0;
+  for (; r + 2 <= rows; r += 2) {
+    HVX_VectorPair both = Q6_W_vshuff_VVR(totals[r + 1], totals[r], 64);
+    *(HVX_UVector *)(void *)(out + r * TN_LANES) = Q6_V_lo_W(both);
+    if (second) *(HVX_UVector *)(void *)(second + r * TN_LANES) = Q6_V_hi_W(both);
+  }
+  if (r == rows) return;
+  const float *last = (const float *)(const void *)&totals[r];
+  __builtin_memcpy(out + r * TN_LANES, last, TN_LANES * sizeof(float));
+  if (second) __builtin_memcpy(second + r * TN_LANES, last + TN_LANES, TN_LANES * sizeof(float));
+}
+
 void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, void *slab, uint32_t rows,
                     float *out) {
   head *h = head_of(slab);
@@ -437,9 +461,7 @@ void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, uint32_t pane
     case TN_LAYOUT_SIX_HALVES: tile_six_halves(columns, panel, second, h, rows); break;
     default: return;
   }
-  for (uint32_t p = 0; p < panels; p++)
-    for (uint32_t r = 0; r < rows; r++, out += TN_LANES)
-      __builtin_memcpy(out, (const float *)(const void *)&h->total[r] + p * TN_LANES, TN_LANES * sizeof(float));
+  put_out(h->total, rows, panels, out);
 }
 
 #endif

@@ -11,6 +11,7 @@
  *   vf_fma(a, b, c): a * b + c, rounded once where the target can, always the same way
  *   vf_load_f16 vf_load_bf16 vf_store_f16 vf_store_bf16: 16 halves; stores round to nearest even, and keep NaN
  *   vf_load_i8: 16 signed bytes
+ *   vf_copy(to, from): 16 floats from one place to another that doesn't overlap it
  *   vf_sum: of all lanes, in a fixed order
  * Integers
  *   vi_set1 vi_zero vi_load vi_store vi_add vi_sub vi_max vi_and vi_xor
@@ -30,7 +31,7 @@
  * tn_prefetch(address)
  *
  * And what fits its registers
- *   TN_TILE_ROWS: rows of activations in a matrix tile, at most 12 (linear_hvx.c: 32)
+ *   TN_TILE_ROWS: rows of activations in a matrix tile, at most 12 (linear_hvx.c: 64)
  *   TN_WEIGHTS_IN_REGISTERS: 1: a block's weights stay in registers while rows go by; 0: the rows' sums stay
  *   TN_FLOAT_ROWS, TN_FLOAT_PANELS: rows, at most 6, and panels, 1 or 2, of a float tile
  *   TN_QUERIES: queries, at most 6, that attention takes together */
@@ -53,6 +54,11 @@
 #endif
 
 #define TN_LANES 16u
+#ifndef TN_OWN_COPY
+static inline void vf_copy(float *to, const float *from) {
+  vf_store(to, vf_load(from));
+}
+#endif
 /* Forced inlining: tile kernels are plain functions of their sizes, made constant by the caller. */
 #define TN_INLINE static inline __attribute__((always_inline))
 

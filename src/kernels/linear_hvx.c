@@ -54,10 +54,15 @@ typedef struct unpacked {
                                times -offset */
 } unpacked;
 
+/* The sum so far of a row: total 2^exponent. */
+typedef struct running {
+  word total, exponent;
+} running;
+
 /* What a slab begins with; the records follow, [blocks][rows], then the rows' exponents, [groups][rows]. */
 typedef struct head {
   unpacked blocks[GROUP];
-  word total[TN_TILE_ROWS], exponent[TN_TILE_ROWS];
+  running rows[TN_TILE_ROWS];
   uint32_t not_finite[TN_TILE_ROWS]; /* rows with a scale that is no finite number */
 } head;
 _Static_assert(sizeof(head) + 128 <= TN_SLAB_HEAD_BYTES, "the slab's head");
@@ -335,20 +340,20 @@ TN_INLINE word term(const format f, const word *w, const unpacked *block, const 
 }
 
 /* Adds a group's sum, which stands for sum 2^exponent, to a running total; |sum| and |total| below 2^30. */
-TN_INLINE void add_group(word sum, word exponent, word *total, word *total_exponent) {
+TN_INLINE void add_group(word sum, word exponent, running *to) {
   const word most = splat(31);
-  word common = Q6_Vw_vmax_VwVw(exponent, *total_exponent);
-  word a = Q6_Vw_vasr_VwVw(*total, Q6_Vw_vmin_VwVw(Q6_Vw_vsub_VwVw(common, *total_exponent), most));
+  word common = Q6_Vw_vmax_VwVw(exponent, to->exponent);
+  word a = Q6_Vw_vasr_VwVw(to->total, Q6_Vw_vmin_VwVw(Q6_Vw_vsub_VwVw(common, to->exponent), most));
   word b = Q6_Vw_vasr_VwVw(sum, Q6_Vw_vmin_VwVw(Q6_Vw_vsub_VwVw(common, exponent), most));
   word both = Q6_Vw_vadd_VwVw(a, b);
   word up = Q6_Vw_vsub_VwVw(Q6_Vw_vnormamt_Vw(both), splat(1));
-  *total = Q6_Vw_vasl_VwVw(both, up);
-  *total_exponent = Q6_Vw_vsub_VwVw(common, up);
+  to->total = Q6_Vw_vasl_VwVw(both, up);
+  to->exponent = Q6_Vw_vsub_VwVw(common, up);
 }
 
 /* `rows` rows through `count` blocks. stride: records from block to block. */
 TN_INLINE void run_group(const int rows, const format f, const unpacked *blocks, uint32_t count, const record *records,
-                         uint32_t stride, word x, const int32_t *exponents, word *total, word *total_exponent) {
+                         uint32_t stride, word x, const int32_t *exponents, running *to) {
   word sums[ROWS];
 #pragma clang loop unroll(full)
   for (int r = 0; r < rows; r++) sums[r] = splat(0);
@@ -365,8 +370,7 @@ TN_INLINE void run_group(const int rows, const format f, const unpacked *blocks,
     }
   }
 #pragma clang loop unroll(full)
-  for (int r = 0; r < rows; r++)
-    add_group(sums[r], Q6_Vw_vadd_VwVw(x, splat(exponents[r])), &total[r], &total_exponent[r]);
+  for (int r = 0; r < rows; r++) add_group(sums[r], Q6_Vw_vadd_VwVw(x, splat(exponents[r])), &to[r]);
 }
 
 /* total 2^exponent as a float; numbers too small for one with 24 bits become 0. */
@@ -391,16 +395,14 @@ TN_INLINE void tile(const format f, uint32_t columns, const uint8_t *a, const ui
   const int32_t *exponents = (const int32_t *)(const void *)(records + blocks * rows);
   word seen = splat(0);
   for (uint32_t r = 0; r < rows; r++) {
-    h->total[r] = splat(0);
-    h->exponent[r] = splat(NOTHING);
+    h->rows[r] = (running){splat(0), splat(NOTHING)};
   }
   for (uint32_t begin = 0; begin < blocks; begin += GROUP, exponents += rows) {
     uint32_t count = blocks - begin < GROUP ? blocks - begin : GROUP, r = 0;
     word x = unpack_group(f, a, b, begin, count, h->blocks, &seen);
     const record *from = records + begin * rows;
-#define TN_RUN(n)               \
-  for (; r + n <= rows; r += n) \
-  run_group(n, f, h->blocks, count, from + r, rows, x, exponents + r, &h->total[r], &h->exponent[r])
+#define TN_RUN(n) \
+  for (; r + n <= rows; r += n) run_group(n, f, h->blocks, count, from + r, rows, x, exponents + r, &h->rows[r])
     TN_RUN(ROWS);
     TN_RUN(4);
     TN_RUN(2);
@@ -409,8 +411,8 @@ TN_INLINE void tile(const format f, uint32_t columns, const uint8_t *a, const ui
   }
   HVX_VectorPred bad = Q6_Q_vcmp_eq_VwVw(seen, splat(f.scale_floats ? 255 : 31));
   for (uint32_t r = 0; r < rows; r++) {
-    word y = Q6_V_vmux_QVV(bad, splat(0x7fc00000), rounded(h->total[r], h->exponent[r]));
-    h->total[r] = h->not_finite[r] ? splat(0x7fc00000) : y;
+    word y = Q6_V_vmux_QVV(bad, splat(0x7fc00000), rounded(h->rows[r].total, h->rows[r].exponent));
+    h->rows[r].total = h->not_finite[r] ? splat(0x7fc00000) : y;
   }
 }
 
@@ -429,17 +431,17 @@ TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0, 17)
 TN_TILE(tile_six_dmk, 6, 0, 1, 0, 1, 0, 17)
 TN_TILE(tile_six_halves, 6, 0, 0, 1, 1, 32, 24)
 
-/* totals[rows], each of two panels, to out[panels][rows][16]. */
-static void put_out(const word *totals, uint32_t rows, uint32_t panels, float *out) {
+/* The rows' totals, by now floats of two panels, to out[panels][rows][16]. */
+static void put_out(const running *from, uint32_t rows, uint32_t panels, float *out) {
   float *second = panels > 1 ? out + rows * TN_LANES : NULL;
   uint32_t r = 0;
   for (; r + 2 <= rows; r += 2) {
-    HVX_VectorPair both = Q6_W_vshuff_VVR(totals[r + 1], totals[r], 64);
+    HVX_VectorPair both = Q6_W_vshuff_VVR(from[r + 1].total, from[r].total, 64);
     *(HVX_UVector *)(void *)(out + r * TN_LANES) = Q6_V_lo_W(both);
     if (second) *(HVX_UVector *)(void *)(second + r * TN_LANES) = Q6_V_hi_W(both);
   }
   if (r == rows) return;
-  const float *last = (const float *)(const void *)&totals[r];
+  const float *last = (const float *)(const void *)&from[r].total;
   __builtin_memcpy(out + r * TN_LANES, last, TN_LANES * sizeof(float));
   if (second) __builtin_memcpy(second + r * TN_LANES, last + TN_LANES, TN_LANES * sizeof(float));
 }
@@ -461,7 +463,7 @@ void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, uint32_t pane
     case TN_LAYOUT_SIX_HALVES: tile_six_halves(columns, panel, second, h, rows); break;
     default: return;
   }
-  put_out(h->total, rows, panels, out);
+  put_out(h->rows, rows, panels, out);
 }
 
 #endif

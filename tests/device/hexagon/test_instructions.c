@@ -15,10 +15,10 @@
 #include "tenon/driver.h"
 
 #define ROWS 64u
-#define WIDTH 256u
+#define WIDTH 4096u
 #define COLUMNS 4096u
 #define MACS ((uint64_t)ROWS * WIDTH * COLUMNS)
-#define MACS_AN_INSTRUCTION 12u /* at least */
+#define MACS_AN_INSTRUCTION 32u /* at least */
 #define TIMEOUT_NS 120000000000ull
 
 static tn_case *large_linear(uint32_t format) {
@@ -60,7 +60,7 @@ static uint64_t count(tn_opened_device *device, uint32_t format) {
 }
 
 static void large_linears_take_few_instructions(void **state) {
-  static const uint32_t formats[] = {TN_Q8_0, TN_Q4_0, TN_Q4_1};
+  static const uint32_t formats[] = {TN_Q8_0, TN_Q4_0, TN_Q4_1, TN_Q4_K};
   tn_opened_device *device = *state;
   for (size_t i = 0; i < TN_COUNT(formats); i++) {
     uint64_t instructions = count(device, formats[i]);

@@ -177,7 +177,7 @@ void tn_scheduler_fail_all(tn_scheduler *scheduler, const tn_error *error) {
 void tn_scheduler_finish(tn_scheduler *scheduler) {
   for (; scheduler->flying; scheduler->flying--) {
     tn_flight *flight = &scheduler->flights[scheduler->oldest];
-    if (flight->status == TN_OK) tn_step_wait(&flight->step, NULL);
+    tn_step_wait(&flight->step, NULL);
     tn_step_rollback_all(&flight->step);
     scheduler->oldest = (scheduler->oldest + 1) % TN_MOST_IN_FLIGHT;
   }
@@ -521,7 +521,11 @@ static bool launch(tn_scheduler *scheduler) {
   if (!flight->step.batch.row_count) return false;
   tn_speculation_look_ahead(&scheduler->speculation);
   flight->start_ns = tn_clock_ns();
-  flight->status = tn_step_submit(&flight->step, &flight->error);
+  if (tn_step_submit(&flight->step, &flight->error) != TN_OK) {
+    /* a second one is made again, as the first, where it fails for good */
+    if (!is_second) handle_failure(scheduler, flight, NULL, &flight->error);
+    return false;
+  }
   scheduler->flying++;
   scheduler->counters.second_steps += is_second;
   return true;
@@ -530,21 +534,23 @@ static bool launch(tn_scheduler *scheduler) {
 /* Waits for the step in flight that was launched first, draws and commits. */
 static void land(tn_scheduler *scheduler) {
   tn_flight *flight = &scheduler->flights[scheduler->oldest];
-  if (flight->status == TN_OK) flight->status = tn_step_wait(&flight->step, &flight->error);
+  tn_status status = tn_step_wait(&flight->step, &flight->error);
   uint64_t now = tn_clock_ns();
   uint64_t taken = now - (flight->start_ns > scheduler->landed_ns ? flight->start_ns : scheduler->landed_ns);
   scheduler->landed_ns = now;
   scheduler->oldest = (scheduler->oldest + 1) % TN_MOST_IN_FLIGHT;
   scheduler->flying--;
-  if (flight->status == TN_OK) {
+  if (status == TN_OK) {
     scheduler->counters.device_ns += taken;
     tn_speculation_ran(&scheduler->speculation, flight->step.batch.row_count, taken);
     finish_step(scheduler, flight);
   } else {
     /* what was launched behind it may stand on its rows */
     tn_flight *second = &scheduler->flights[scheduler->oldest];
-    if (scheduler->flying && second->status == TN_OK) tn_step_wait(&second->step, NULL);
-    if (scheduler->flying) tn_step_rollback_all(&second->step);
+    if (scheduler->flying) {
+      tn_step_wait(&second->step, NULL);
+      tn_step_rollback_all(&second->step);
+    }
     scheduler->flying = 0;
     handle_failure(scheduler, flight, NULL, &flight->error);
   }

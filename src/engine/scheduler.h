@@ -36,7 +36,6 @@ typedef struct tn_flight {
   tn_step step;
   struct tn_request **requests; /* [max_running]: whose each entry is */
   uint32_t *planned;            /* [max_running]: rows of each entry that aren't drafts */
-  tn_status status;             /* why it couldn't be submitted */
   tn_error error;
   uint64_t start_ns;
 } tn_flight;

@@ -58,6 +58,7 @@ struct tn_runner {
   uint64_t submits, waits, copies, reopened;
   tn_status pending[2]; /* of the steps in flight */
   bool is_lost;
+  bool is_closed; /* lost, and not opened again: it takes no steps */
   fake_faults faults;
   uint64_t model, configuration; /* fingerprints */
   uint64_t *clock;               /* of a simulation: each step takes step_ns and row_ns a row; or NULL */
@@ -175,6 +176,7 @@ static uint64_t fake_state(tn_runner *runner, const tn_batch *batch, uint32_t nu
 tn_status tn_runner_submit(tn_runner *runner, const tn_batch *batch, tn_error *error) {
   if (runner->submits - runner->waits == (runner->info.overlaps ? 2 : 1))
     return tn_fail(error, TN_E_BUSY, "no more steps can be in flight");
+  if (runner->is_closed) return tn_fail(error, TN_E_DEVICE_LOST, "fake device is closed");
   FAKE_CHECK(batch->row_count > 0 && batch->row_count <= runner->info.max_rows);
   FAKE_CHECK(batch->sequence_count <= runner->info.max_sequences &&
              batch->logits_count <= runner->info.max_logits_rows);
@@ -261,7 +263,8 @@ tn_status tn_runner_fingerprint(tn_runner *runner, uint64_t *model, uint64_t *co
 
 tn_status tn_runner_reopen(tn_runner *runner, tn_error *error) {
   runner->reopened++;
-  if (runner->faults.fail_reopen) return tn_fail(error, TN_E_DEVICE_LOST, "fake device stays lost");
+  runner->is_closed = runner->faults.fail_reopen;
+  if (runner->is_closed) return tn_fail(error, TN_E_DEVICE_LOST, "fake device stays lost");
   runner->is_lost = false;
   for (uint32_t g = 0; g < runner->info.group_count; g++)
     for (size_t i = 0; i < (size_t)runner->info.groups[g].pages * TN_PAGE_SLOTS; i++)

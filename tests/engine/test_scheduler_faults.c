@@ -90,6 +90,36 @@ static void dead_device_fails_all_and_later_ones(void **state) {
   rig_finish(&rig);
 }
 
+/* A dead device takes no steps at all. Whoever was to be in one is cancelled, or makes way, before the next. */
+static void whoever_leaves_a_dead_device_is_gone(void **state) {
+  (void)state;
+  for (uint32_t way = 0; way < 2; way++) {
+    test_rig rig;
+    rig_init(&rig, PLAIN, 1, (tn_kv_options)TN_KV_OPTIONS);
+    rig.runner->faults = (fake_faults){.fail_step = 1, .step_status = TN_E_DEVICE_LOST, .fail_reopen = true};
+    static test_job jobs[3];
+    uint64_t random = 16;
+    for (uint32_t i = 0; i < 3; i++) make_job(&jobs[i], 200, 0, 20, &random);
+    submit(&rig, &jobs[0]);
+    while (step(&rig)) {
+    }
+    finish_job(&jobs[0]);
+    submit(&rig, &jobs[1]);
+    step(&rig);
+    if (way == 0) tn_request_cancel(jobs[1].request);
+    if (way == 0) tn_request_release(jobs[1].request); /* nobody waits for it any more */
+    jobs[2].options.priority = way ? 1 : 0;
+    submit(&rig, &jobs[2]);
+    while (step(&rig)) {
+    }
+    if (way) finish_job(&jobs[1]);
+    finish_job(&jobs[2]);
+    assert_int_equal(jobs[2].last.error.status, TN_E_DEVICE_LOST);
+    assert_nothing_held(&rig);
+    rig_finish(&rig);
+  }
+}
+
 static void not_a_number_is_an_error_of_one(void **state) {
   (void)state;
   test_rig rig;
@@ -111,9 +141,8 @@ static void not_a_number_is_an_error_of_one(void **state) {
 int main(void) {
   tn_log_set_level(TN_LOG_ERROR); /* the warnings are expected */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_failed_step_costs_nobody),
-      cmocka_unit_test(only_the_culprit_fails),
-      cmocka_unit_test(dead_device_fails_all_and_later_ones),
+      cmocka_unit_test(one_failed_step_costs_nobody),         cmocka_unit_test(only_the_culprit_fails),
+      cmocka_unit_test(dead_device_fails_all_and_later_ones), cmocka_unit_test(whoever_leaves_a_dead_device_is_gone),
       cmocka_unit_test(not_a_number_is_an_error_of_one),
   };
   return RUN_BOTH_WAYS(tests);

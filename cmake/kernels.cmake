@@ -1,5 +1,6 @@
 # Fast kernels (src/kernels/*.c) are written once and compiled once per instruction set. Each set is one object
-# library with TN_ISA defined to its name; src/kernels/simd/ picks the header by it.
+# library with TN_ISA defined to its name, as C can have it (neon-dotprod: neon_dotprod); src/kernels/simd/ picks the
+# header by it.
 file(GLOB TENON_KERNEL_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/*.c)
 set(TENON_KERNEL_OBJECTS "")
 set(TENON_INSTRUCTION_SETS "") # their names, for `tenon version`
@@ -15,7 +16,11 @@ function(tenon_isa NAME)
   if(TENON_KERNEL_SOURCES)
     add_library(kernels-${NAME} OBJECT ${TENON_KERNEL_SOURCES})
     target_include_directories(kernels-${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
-    target_compile_definitions(kernels-${NAME} PRIVATE TN_ISA=${NAME} TN_ISA_${NAME}=1)
+    string(REPLACE "-" "_" IDENTIFIER ${NAME})
+    target_compile_definitions(kernels-${NAME} PRIVATE TN_ISA=${IDENTIFIER} TN_ISA_${IDENTIFIER}=1)
+    if(NOT NAME STREQUAL IDENTIFIER)
+      target_compile_definitions(kernels-${NAME} PRIVATE TN_ISA_NAME="${NAME}")
+    endif()
     target_compile_options(kernels-${NAME} PRIVATE ${TENON_KERNEL_OPTIONS} ${ARGN})
     set(TENON_KERNEL_OBJECTS ${TENON_KERNEL_OBJECTS} $<TARGET_OBJECTS:kernels-${NAME}> PARENT_SCOPE)
     string(STRIP "${TENON_INSTRUCTION_SETS} ${NAME}" NAMES)
@@ -27,4 +32,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   tenon_isa(avx2 -mavx2 -mfma -mf16c -mbmi2)
   tenon_isa(avxvnni -mavx2 -mfma -mf16c -mbmi2 -mavxvnni)
   tenon_isa(avx512vnni -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c -mavx2 -mbmi2)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  tenon_isa(neon -march=armv8-a)
+  tenon_isa(neon-dotprod -march=armv8.2-a+dotprod)
+  tenon_isa(neon-i8mm -march=armv8.2-a+dotprod+i8mm)
 endif()

@@ -38,7 +38,7 @@ function(tenon_device NAME)
   if(D_PLACE)
     set(CHOICE --place ${D_PLACE})
   endif()
-  set(TENON ${CMAKE_BINARY_DIR}/tenon)
+  set(TENON ${COMMAND_FOR_SCRIPTS})
   set(RUN python3 ${DEVICE_TESTS}/support/with-device.py ${TENON})
   if(D_OPTIONAL)
     set(RUN ${RUN} --optional ${D_KIT})
@@ -48,7 +48,8 @@ function(tenon_device NAME)
     list(APPEND KITS -- ${TENON} test-device ${SPEC} --timeout-ms ${D_TIMEOUT_MS})
   endforeach()
   add_test(NAME device.${NAME}.kit COMMAND ${RUN} ${KITS})
-  add_test(NAME device.${NAME}.goldens COMMAND ${RUN} -- $<TARGET_FILE:device-logits> ${CHOICE} ${D_MODELS})
+  add_test(NAME device.${NAME}.goldens COMMAND ${RUN} -- ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:device-logits>
+                                               ${CHOICE} ${D_MODELS})
   add_test(NAME device.${NAME}.smollm2
            COMMAND sh ${DEVICE_TESTS}/support/with-model.sh ${RUN} -- python3
                    ${DEVICE_TESTS}/model/device_continuation.py ${TENON} ${DATA} ${D_TOKENS} ${D_ACTIVATIONS}

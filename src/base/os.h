@@ -97,6 +97,12 @@ static inline bool tn_memory_is_tight(uint64_t bytes, uint64_t free_bytes) {
 }
 /* The processor's name, zero-terminated in `out`. */
 void tn_machine_cpu_name(char *out, size_t capacity);
+/* What Arm processors may have beyond the baseline, as the system says; nothing is there on others. */
+typedef enum tn_cpu_feature {
+  TN_CPU_DOTPROD, /* dot products of bytes: sdot, udot */
+  TN_CPU_I8MM     /* products of matrices of bytes: smmla, usmmla, and usdot */
+} tn_cpu_feature;
+bool tn_machine_has(tn_cpu_feature feature);
 
 /* ---- terminal and signals ---- */
 bool tn_is_terminal(int descriptor);

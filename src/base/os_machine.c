@@ -8,6 +8,10 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 #include "base/os.h"
 #include "base/os_file.h"
 
@@ -192,6 +196,17 @@ void tn_machine_cpu_name(char *out, size_t capacity) {
     break;
   }
   fclose(file);
+}
+
+bool tn_machine_has(tn_cpu_feature feature) {
+#if defined(__aarch64__)
+  switch (feature) {
+    case TN_CPU_DOTPROD: return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+    case TN_CPU_I8MM: return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+  }
+#endif
+  (void)feature;
+  return false;
 }
 
 bool tn_is_terminal(int descriptor) {

@@ -123,6 +123,25 @@ TN_INLINE vf tn_load_scale(const uint8_t *panel, const tn_layout_shape shape, ui
   return vf_load_f16((const uint16_t *)(const void *)scales + 16 * which);
 }
 
+/* A block layout, as constants where it is used: what tn_layout_shape has. */
+typedef struct tn_block_format {
+  int bits, scale_floats, minimum, halves, factors, offset;
+} tn_block_format;
+TN_INLINE tn_layout_shape tn_shape_of_format(const tn_block_format f) {
+  return (tn_layout_shape){.bits = (uint8_t)f.bits,
+                           .scale_floats = (uint8_t)f.scale_floats,
+                           .minimum = (uint8_t)f.minimum,
+                           .halves = (uint8_t)f.halves,
+                           .factors = (uint8_t)f.factors};
+}
+
+/* Asks for what lies TN_PREFETCH bytes ahead, a block's worth a block: the system's own prefetchers stop at the end of
+ * each page, and begin late. */
+#define TN_PREFETCH 4096
+TN_INLINE void tn_prefetch_block(const uint8_t *quants, const int bytes) {
+  for (int i = 0; i < bytes; i += 64) tn_prefetch(quants + TN_PREFETCH + i);
+}
+
 /* The values of one block of 32 columns of a panel of a block layout: values[32][16]. */
 void tn_widen_block(const tn_matrix *matrix, const uint8_t *panel, uint32_t block, float *values);
 

@@ -5,7 +5,7 @@
 #include "tenon/driver.h"
 
 typedef struct tn_kernel_set {
-  const char *name; /* "portable", "avx512vnni", ... */
+  const char *name; /* "portable", "avx512vnni", "neon-i8mm", ... */
   const tn_kernel_table *table;
   /* Bytes of workspace that the op needs for each of `workers` workers, for sequences of up to `context` positions. */
   uint64_t (*workspace)(const tn_op_query *query, uint32_t context, uint32_t workers);
@@ -26,6 +26,10 @@ const tn_kernel_set *tn_kernel_set_avxvnni(void);
 const tn_kernel_set *tn_kernel_set_avx512vnni(void);
 #elif defined(__hexagon__)
 const tn_kernel_set *tn_kernel_set_hvx(void);
+#elif defined(__aarch64__)
+const tn_kernel_set *tn_kernel_set_neon(void);
+const tn_kernel_set *tn_kernel_set_neon_dotprod(void);
+const tn_kernel_set *tn_kernel_set_neon_i8mm(void);
 #endif
 
 #endif

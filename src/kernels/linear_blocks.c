@@ -4,8 +4,24 @@
  * instructions multiply unsigned by signed bytes, so quants are stored unsigned and the dot product starts at
  * -offset * (sum of the activations' bytes), which the slab has ready: the offset costs nothing. */
 #include "kernels/internal.h"
+#if TN_TILE_QUARTERS
+#include "kernels/linear_quarters.h"
+#endif
 
 #if !TN_ISA_hvx /* see linear_hvx.c */
+
+/* Puts 32 columns of row r where the tile looks for them: rows one after the other; or, where tiles take rows in pairs,
+ * 8 columns of either in turn. */
+TN_INLINE void put_columns(uint8_t *block, uint32_t r, uint32_t rows, const int8_t *columns) {
+#if TN_SLAB_PAIRS
+  if ((r | 1) < rows) {
+    for (uint32_t i = 0; i < 4; i++) __builtin_memcpy(block + r / 2 * 64 + i * 16 + r % 2 * 8, columns + i * 8, 8);
+    return;
+  }
+#endif
+  (void)rows;
+  __builtin_memcpy(block + r * TN_BLOCK, columns, TN_BLOCK);
+}
 
 void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
                     tn_layout_shape shape) {
@@ -18,7 +34,7 @@ void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t r
     uint8_t *to = (uint8_t *)slab;
     for (uint32_t b = 0; b < blocks; b++, to += stride) {
       float *scale = (float *)(void *)(to + (uint64_t)rows * TN_BLOCK);
-      __builtin_memcpy(to + r * TN_BLOCK, quants + b * TN_BLOCK, TN_BLOCK);
+      put_columns(to, r, rows, quants + b * TN_BLOCK);
       scale[r] = scales[b];
       if (shape.minimum) {
         scale[rows + r] = scales[b] * (float)sums[b];
@@ -37,29 +53,21 @@ void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t r
   }
 }
 
-/* Asks for what lies PREFETCH bytes ahead, a block's worth a block: the system's own prefetchers stop at the end of
- * each page, and begin late. */
-#define PREFETCH 4096
-TN_INLINE void prefetch_block(const uint8_t *quants, const int bytes) {
-  for (int i = 0; i < bytes; i += 64) tn_prefetch(quants + PREFETCH + i);
-}
-
-/* A format, as constants where it is used: what tn_layout_shape has. */
-typedef struct format {
-  int bits, scale_floats, minimum, halves, factors, offset;
-} format;
+#if TN_TILE_QUARTERS
+#define tile tn_quarters_tile
+#else
 
 TN_INLINE vd add(vd acc, vi w, const int8_t *q, const int bits, const int v) {
   return bits == 4 ? vd_add_nibbles(acc, w, q + 4 * v) : vd_add_bytes(acc, w, q + 4 * v);
 }
 
-TN_INLINE vf total(vd acc, const format f, int32_t start) {
+TN_INLINE vf total(vd acc, const tn_block_format f, int32_t start) {
   return vf_from_vi(f.bits == 4 ? vd_end_nibbles(acc, f.offset ? start : 0) : vd_end_bytes(acc, f.offset ? start : 0));
 }
 
 /* Integer dot products of vectors [begin, end) of a block with every row, the total of row r in sums[r]. Either a row's
  * sum stays in a register while the weights, all in registers, go by, or the other way round. */
-TN_INLINE void dot_block(const int rows, const format f, const int begin, const int end, const uint8_t *quants,
+TN_INLINE void dot_block(const int rows, const tn_block_format f, const int begin, const int end, const uint8_t *quants,
                          const uint8_t *slab, const int32_t *start, vf *sums) {
 #if TN_WEIGHTS_IN_REGISTERS
   vi w[8];
@@ -88,20 +96,16 @@ TN_INLINE void dot_block(const int rows, const format f, const int begin, const 
 }
 
 /* The tile; all but the pointers are constants where it is used. */
-TN_INLINE void tile(const int rows, const format f, const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab,
-                    float *out) {
-  const tn_layout_shape shape = {.bits = (uint8_t)f.bits,
-                                 .scale_floats = (uint8_t)f.scale_floats,
-                                 .minimum = (uint8_t)f.minimum,
-                                 .halves = (uint8_t)f.halves,
-                                 .factors = (uint8_t)f.factors};
+TN_INLINE void tile(const int rows, const tn_block_format f, const tn_matrix *matrix, const uint8_t *panel,
+                    const uint8_t *slab, float *out) {
+  const tn_layout_shape shape = tn_shape_of_format(f);
   const bool two = f.minimum || f.halves;
   vf acc[TN_TILE_ROWS], sums[TN_TILE_ROWS];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) acc[r] = vf_zero();
   for (uint32_t b = 0; b < matrix->columns / TN_BLOCK; b++) {
     const uint8_t *quants = panel + tn_layout_quants_at(shape, b);
-    if (rows <= 8) prefetch_block(quants, (int)(tn_layout_quant_bytes(shape) + tn_layout_scale_bytes(shape)));
+    if (rows <= 8) tn_prefetch_block(quants, (int)(tn_layout_quant_bytes(shape) + tn_layout_scale_bytes(shape)));
     const vf d = tn_load_scale(panel, shape, b, 0), second = two ? tn_load_scale(panel, shape, b, 1) : vf_zero();
     const float *scale = (const float *)(const void *)(slab + rows * 32);
     const int32_t *start = (const int32_t *)(const void *)(scale + rows);
@@ -122,9 +126,11 @@ TN_INLINE void tile(const int rows, const format f, const tn_matrix *matrix, con
   for (int r = 0; r < rows; r++) vf_store(out + r * 16, acc[r]);
 }
 
+#endif
+
 /* The case of n rows; for more rows than the target's tiles have it is never reached. */
 #define TN_CASE(n, ...) \
-  case n: tile(n <= TN_TILE_ROWS ? n : 1, (const format){__VA_ARGS__}, matrix, panel, slab, out); break;
+  case n: tile(n <= TN_TILE_ROWS ? n : 1, (const tn_block_format){__VA_ARGS__}, matrix, panel, slab, out); break;
 /* clang-format off */
 #define TN_CASES(...)                                                                                  \
   TN_CASE(1, __VA_ARGS__)                                                                              \

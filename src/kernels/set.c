@@ -1,8 +1,11 @@
 /* The table of one instruction set's kernels. */
 #include "kernels/internal.h"
 
+#ifndef TN_ISA_NAME /* given where the set's name is no identifier */
 #define TN_TEXT(x) #x
 #define TN_TEXT_EXPANDED(x) TN_TEXT(x)
+#define TN_ISA_NAME TN_TEXT_EXPANDED(TN_ISA)
+#endif
 
 /* Ops without a fast kernel run the reference one (kernels/reference/). */
 tn_status tn_reference_kv_columns(const tn_kernel_call *call);
@@ -50,7 +53,7 @@ const tn_kernel_set *TN_FOR_ISA(tn_kernel_set)(void) {
                                             [TN_OP_KV_COLUMNS] = tn_reference_kv_columns,
                                             [TN_OP_ATTENTION_MASKED] = tn_reference_attention_masked,
                                         }};
-  static const tn_kernel_set set = {.name = TN_TEXT_EXPANDED(TN_ISA),
+  static const tn_kernel_set set = {.name = TN_ISA_NAME,
                                     .table = &table,
                                     .workspace = workspace,
                                     .spin_int8 = tn_spin_int8,

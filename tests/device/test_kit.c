@@ -70,7 +70,8 @@ static void the_reference_passes_whole(void **state) {
 
 static void the_cpu_passes_with_every_instruction_set(void **state) {
   (void)state;
-  static const char *const sets[] = {"portable", "avx2", "avxvnni", "avx512vnni", ""};
+  static const char *const sets[] = {"portable", "avx2",         "avxvnni",   "avx512vnni",
+                                     "neon",     "neon-dotprod", "neon-i8mm", ""};
   static tn_kit_summary summary;
   uint32_t ran = 0;
   for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {

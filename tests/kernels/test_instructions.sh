@@ -2,14 +2,18 @@
 # The kernels of each instruction set hold its own instructions and none beyond it: sets that no machine at hand has
 # can at least be checked this way.
 build=$(dirname "$1")
-command -v objdump >/dev/null || { echo "no objdump: nothing checked"; exit 0; }
+arm=$build/../CMakeFiles/kernels-neon.dir # where the command is emulated, it stands in a folder of its own
+if [ -d "$arm" ]; then build=$build/..; else arm=$build/CMakeFiles/kernels-neon.dir; fi
+objdump=objdump
+if [ -d "$arm" ] && [ "$(uname -m)" != aarch64 ]; then objdump=aarch64-linux-gnu-objdump; fi
+command -v $objdump >/dev/null || { echo "no $objdump: nothing checked"; exit 0; }
 failed=0
 
 # check SET INSTRUCTION-OR-EMPTY FORBIDDEN
 check() {
   for object in "$build"/CMakeFiles/kernels-$1.dir/src/kernels/*.o; do
     [ -e "$object" ] || return
-    objdump -d --no-show-raw-insn "$object" >"$code"
+    $objdump -d --no-show-raw-insn "$object" >"$code"
     case $1-$object in
       # The one file that asks the processor before it uses more than its set has.
       avx512vnni-*linear_pairs*)
@@ -32,11 +36,15 @@ check() {
 
 code=$(mktemp)
 trap 'rm -f "$code"' EXIT
-case $(uname -m) in
-  x86_64)
-    check portable '' '%ymm|%zmm'
-    check avx2 'vpmaddubsw.*%ymm' '%zmm|%k[0-7]|vpdpbusd'
-    check avxvnni '{vex} vpdpbusd .*%ymm' '%zmm|%k[0-7]'
-    check avx512vnni 'vpdpbusd .*%zmm' 'vdpbf16ps' ;;
-esac
+if [ -d "$arm" ]; then
+  check portable '' '[su]dot|mmla'
+  check neon 'smlal2' '[su]dot|mmla'
+  check neon-dotprod 'sdot' 'usdot|mmla'
+  check neon-i8mm 'usmmla' 'bfdot|bfmmla'
+elif [ "$(uname -m)" = x86_64 ]; then
+  check portable '' '%ymm|%zmm'
+  check avx2 'vpmaddubsw.*%ymm' '%zmm|%k[0-7]|vpdpbusd'
+  check avxvnni '{vex} vpdpbusd .*%ymm' '%zmm|%k[0-7]'
+  check avx512vnni 'vpdpbusd .*%zmm' 'vdpbf16ps'
+fi
 exit $failed

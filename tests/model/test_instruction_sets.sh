@@ -3,7 +3,7 @@
 tests=$(dirname "$1")/tests
 chosen=$("$1" devices --driver cpu | awk '/instruction_set/ {print $2}')
 failed=0
-for set in avx512vnni avxvnni avx2 portable; do
+for set in $("$1" version | sed -n "s/^instruction sets: //p"); do
   [ "$set" = "$chosen" ] && continue
   if ! TENON_CPU=$set "$1" devices --driver cpu >/dev/null 2>&1; then
     echo "$set: not on this machine"

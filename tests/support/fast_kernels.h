@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "kernels/pack/pack.h"
+#include "base/os.h"
 #include "device/cpu/pool.h"
 #include "kernels/kernels.h"
+#include "kernels/pack/pack.h"
 #include "support/kernel_call.h"
 #include "tensor/dtype.h"
 #include "tensor/half.h"
@@ -23,6 +24,10 @@ static inline uint32_t fast_sets(const tn_kernel_set *sets[MAX_SETS]) {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets[count++] = tn_kernel_set_avx2();
   if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"))
     sets[count++] = tn_kernel_set_avx512vnni();
+#elif defined(__aarch64__)
+  sets[count++] = tn_kernel_set_neon();
+  if (tn_machine_has(TN_CPU_DOTPROD)) sets[count++] = tn_kernel_set_neon_dotprod();
+  if (tn_machine_has(TN_CPU_I8MM)) sets[count++] = tn_kernel_set_neon_i8mm();
 #endif
   return count;
 }

@@ -40,12 +40,25 @@ static bool has_avx512vnni(void) {
 }
 #endif
 
+#if defined(__aarch64__)
+static bool has_dotprod(void) {
+  return tn_machine_has(TN_CPU_DOTPROD);
+}
+static bool has_i8mm(void) {
+  return has_dotprod() && tn_machine_has(TN_CPU_I8MM);
+}
+#endif
+
 /* Best first. */
 static const choice choices[] = {
 #if defined(__x86_64__)
     {tn_kernel_set_avx512vnni, has_avx512vnni},
     {tn_kernel_set_avxvnni, has_avxvnni},
     {tn_kernel_set_avx2, has_avx2},
+#elif defined(__aarch64__)
+    {tn_kernel_set_neon_i8mm, has_i8mm},
+    {tn_kernel_set_neon_dotprod, has_dotprod},
+    {tn_kernel_set_neon, always},
 #endif
     {tn_kernel_set_portable, always},
 };

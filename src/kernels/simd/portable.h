@@ -1,10 +1,9 @@
-/* Any target: a vf and a vi are four vectors of four lanes in the compiler's own vector types. See simd.h for what
- * each primitive means. vf_fma is a multiplication and an addition, rounded twice, as the baseline has no fused one. */
+/* Any target, in the compiler's own vector types. See simd.h for what each primitive means. vf_fma is a multiplication
+ * and an addition, rounded twice, as the baseline has no fused one. */
 #ifndef TENON_KERNELS_SIMD_PORTABLE_H
 #define TENON_KERNELS_SIMD_PORTABLE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "kernels/simd/quarters.h"
 
 #define TN_TILE_ROWS 4
 #define TN_WEIGHTS_IN_REGISTERS 0
@@ -12,97 +11,15 @@
 #define TN_FLOAT_PANELS 1
 #define TN_QUERIES 2
 
-typedef float tn_f4 __attribute__((vector_size(16)));
-typedef int32_t tn_i4 __attribute__((vector_size(16)));
-typedef uint32_t tn_u4 __attribute__((vector_size(16)));
 typedef int16_t tn_h8 __attribute__((vector_size(16)));
 typedef uint16_t tn_uh8 __attribute__((vector_size(16)));
 
-typedef struct vf {
-  tn_f4 a, b, c, d;
-} vf;
-typedef struct vi {
-  tn_i4 a, b, c, d;
-} vi;
-
-/* `expression` of the quarter Q of each operand, for all four quarters. */
-#define TN_QUARTERS(type, expression)                          \
-  (type) {                                                     \
-    expression(a), expression(b), expression(c), expression(d) \
-  }
-
-static inline vf vf_set1(float x) {
-  tn_f4 v = {x, x, x, x};
-  return (vf){v, v, v, v};
-}
-static inline vf vf_zero(void) {
-  return vf_set1(0.0f);
-}
-static inline vf vf_load(const float *p) {
-  vf x;
-  __builtin_memcpy(&x.a, p, 16);
-  __builtin_memcpy(&x.b, p + 4, 16);
-  __builtin_memcpy(&x.c, p + 8, 16);
-  __builtin_memcpy(&x.d, p + 12, 16);
-  return x;
-}
-static inline void vf_store(float *p, vf x) {
-  __builtin_memcpy(p, &x.a, 16);
-  __builtin_memcpy(p + 4, &x.b, 16);
-  __builtin_memcpy(p + 8, &x.c, 16);
-  __builtin_memcpy(p + 12, &x.d, 16);
-}
-static inline vf vf_load_part(const float *p, size_t n) {
-  float whole[16] = {0};
-  for (size_t i = 0; i < n; i++) whole[i] = p[i];
-  return vf_load(whole);
-}
-static inline void vf_store_part(float *p, size_t n, vf x) {
-  float whole[16];
-  vf_store(whole, x);
-  for (size_t i = 0; i < n; i++) p[i] = whole[i];
-}
-static inline vf vf_add(vf x, vf y) {
-#define EACH(q) x.q + y.q
-  return TN_QUARTERS(vf, EACH);
-#undef EACH
-}
-static inline vf vf_sub(vf x, vf y) {
-#define EACH(q) x.q - y.q
-  return TN_QUARTERS(vf, EACH);
-#undef EACH
-}
-static inline vf vf_mul(vf x, vf y) {
-#define EACH(q) x.q *y.q
-  return TN_QUARTERS(vf, EACH);
-#undef EACH
-}
-static inline vf vf_div(vf x, vf y) {
-#define EACH(q) x.q / y.q
-  return TN_QUARTERS(vf, EACH);
-#undef EACH
-}
 static inline vf vf_fma(vf x, vf y, vf z) {
 #define EACH(q) x.q *y.q + z.q
   return TN_QUARTERS(vf, EACH);
 #undef EACH
 }
 
-static inline vf vf_bits(vi x) {
-#define EACH(q) (tn_f4) x.q
-  return TN_QUARTERS(vf, EACH);
-#undef EACH
-}
-static inline vi vi_bits(vf x) {
-#define EACH(q) (tn_i4) x.q
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
-}
-static inline vi vf_less(vf x, vf y) {
-#define EACH(q) x.q < y.q
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
-}
 static inline vf vf_select(vi mask, vf x, vf y) {
 #define EACH(q) (tn_f4)((mask.q & (tn_i4)x.q) | (~mask.q & (tn_i4)y.q))
   return TN_QUARTERS(vf, EACH);
@@ -115,67 +32,10 @@ static inline vf vf_max(vf x, vf y) {
 static inline vf vf_min(vf x, vf y) {
   return vf_select(vf_less(x, y), x, y);
 }
-
-static inline vi vi_set1(int32_t x) {
-  tn_i4 v = {x, x, x, x};
-  return (vi){v, v, v, v};
-}
-static inline vi vi_zero(void) {
-  return vi_set1(0);
-}
-static inline vi vi_load(const void *p) {
-  vi x;
-  const char *bytes = (const char *)p;
-  __builtin_memcpy(&x.a, bytes, 16);
-  __builtin_memcpy(&x.b, bytes + 16, 16);
-  __builtin_memcpy(&x.c, bytes + 32, 16);
-  __builtin_memcpy(&x.d, bytes + 48, 16);
-  return x;
-}
-static inline void vi_store(void *p, vi x) {
-  char *bytes = (char *)p;
-  __builtin_memcpy(bytes, &x.a, 16);
-  __builtin_memcpy(bytes + 16, &x.b, 16);
-  __builtin_memcpy(bytes + 32, &x.c, 16);
-  __builtin_memcpy(bytes + 48, &x.d, 16);
-}
-static inline vi vi_add(vi x, vi y) {
-#define EACH(q) x.q + y.q
+static inline vi vi_max(vi x, vi y) {
+#define EACH(q) ((x.q > y.q) & x.q) | (~(x.q > y.q) & y.q)
   return TN_QUARTERS(vi, EACH);
 #undef EACH
-}
-static inline vi vi_sub(vi x, vi y) {
-#define EACH(q) x.q - y.q
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
-}
-static inline vi vi_and(vi x, vi y) {
-#define EACH(q) x.q &y.q
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
-}
-static inline vi vi_xor(vi x, vi y) {
-#define EACH(q) x.q ^ y.q
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
-}
-static inline vi vi_shift_left(vi x, unsigned n) {
-#define EACH(q) (tn_i4)((tn_u4)x.q << n)
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
-}
-static inline vi vi_shift_right(vi x, unsigned n) {
-#define EACH(q) (tn_i4)((tn_u4)x.q >> n)
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
-}
-static inline vi vi_shift_right_signed(vi x, unsigned n) {
-#define EACH(q) x.q >> (int)n
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
-}
-static inline vf vf_abs(vf x) {
-  return vf_bits(vi_and(vi_bits(x), vi_set1(0x7fffffff)));
 }
 static inline void vi_store_i8(void *p, vi x) {
   int32_t whole[16];
@@ -183,42 +43,17 @@ static inline void vi_store_i8(void *p, vi x) {
   vi_store(whole, x);
   for (int i = 0; i < 16; i++) bytes[i] = (int8_t)whole[i];
 }
-static inline vi vi_first(size_t n) {
-  int32_t whole[16];
-  for (size_t i = 0; i < 16; i++) whole[i] = i < n ? -1 : 0;
-  return vi_load(whole);
-}
-
-static inline vf vf_from_vi(vi x) {
-#define EACH(q) __builtin_convertvector(x.q, tn_f4)
-  return TN_QUARTERS(vf, EACH);
-#undef EACH
-}
 /* 1.5 * 2^23 pushes the fraction out of the float, rounding to nearest even. */
 static inline vi vi_round(vf x) {
   return vi_sub(vi_bits(vf_add(x, vf_set1(12582912.0f))), vi_set1(0x4b400000));
 }
 
-static inline float vf_sum(vf x) {
-  tn_f4 s = (x.a + x.c) + (x.b + x.d);
-  return (s[0] + s[2]) + (s[1] + s[3]);
-}
 static inline float vf_largest(vf x) {
   float whole[16];
   vf_store(whole, x);
   float largest = whole[0];
   for (int i = 1; i < 16; i++) largest = whole[i] > largest ? whole[i] : largest;
   return largest;
-}
-static inline int32_t vi_sum(vi x) {
-  tn_i4 s = (x.a + x.c) + (x.b + x.d);
-  return (s[0] + s[2]) + (s[1] + s[3]);
-}
-
-static inline vi vi_max(vi x, vi y) {
-#define EACH(q) ((x.q > y.q) & x.q) | (~(x.q > y.q) & y.q)
-  return TN_QUARTERS(vi, EACH);
-#undef EACH
 }
 static inline int32_t vi_largest(vi x) {
   int32_t whole[16];

@@ -22,7 +22,7 @@
  *   vf_bits, vi_bits: the same bits as the other type
  *   vf_less(a, b), vi_first(n), vf_select(mask, a, b): masks are vi with lanes 0 or -1
  *   vf_largest: of all lanes, for numbers
- * Dot products of bytes
+ * Dot products of bytes; a target with TN_TILE_QUARTERS has none of these but a tile of its own (linear_quarters.h)
  *   vd: sums under way, at most eight additions between begin and end
  *   vd_begin(start), vd_add_bytes(acc, w, four): adds sum over j < 4 of (uint8)w[l].byte[j] * (int8)four[j] to lane l
  *   vd_end_bytes(acc, start): the sums plus start, which is given twice so that each target may take it where it likes
@@ -33,6 +33,8 @@
  * And what fits its registers
  *   TN_TILE_ROWS: rows of activations in a matrix tile, at most 12 (linear_hvx.c: 64)
  *   TN_WEIGHTS_IN_REGISTERS: 1: a block's weights stay in registers while rows go by; 0: the rows' sums stay
+ *   TN_TILE_QUARTERS: 1: vectors have four lanes and tiles take a panel a quarter at a time; with it
+ *     TN_SLAB_PAIRS: 1: two rows of activations at once; TN_SIGNED_BYTES: 1: bytes of weights are used as q - 128
  *   TN_FLOAT_ROWS, TN_FLOAT_PANELS: rows, at most 6, and panels, 1 or 2, of a float tile
  *   TN_QUERIES: queries, at most 6, that attention takes together */
 #ifndef TENON_KERNELS_SIMD_H
@@ -49,6 +51,8 @@
 #include "kernels/simd/avx2.h"
 #elif TN_ISA_hvx
 #include "kernels/simd/hvx.h"
+#elif TN_ISA_neon || TN_ISA_neon_dotprod || TN_ISA_neon_i8mm
+#include "kernels/simd/neon.h"
 #else
 #include "kernels/simd/portable.h"
 #endif

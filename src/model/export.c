@@ -176,7 +176,8 @@ tn_status tn_export_open(tn_export *out, const tn_model *model, bool with_text, 
   e.graph = out->graph;
   if (status == TN_OK) status = put_keys(&e);
   bool has_text = with_text && tn_model_tokenizer(model);
-  out->drops_normalizer = has_text && tn_model_tokenizer(model)->normalizer.count > 0;
+  const tn_tokenizer *tokenizer = has_text ? tn_model_tokenizer(model) : NULL;
+  out->drops_normalizer = tokenizer && tokenizer->bpe.byte_level && tokenizer->normalizer.count > 0;
   if (status == TN_OK && with_text) status = tn_export_text(&out->keys, model, error);
   if (status == TN_OK && !has_text) tn_gguf_put_text(&out->keys, "tokenizer.ggml.model", TN_TEXT("none"));
   if (status == TN_OK) status = tn_export_tensors(&e);

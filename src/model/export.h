@@ -37,8 +37,8 @@ void tn_export_finish(tn_export *out);
 tn_status tn_export_compare(const tn_model *model, const tn_model *made, bool with_text, tn_error *error);
 
 /* ---- export_vocab.c ---- */
-/* Appends tokenizer.ggml.* and the chat template. TN_E_UNSUPPORTED: byte-level BPE alone can be written, cut into words
- * as a pre-tokenizer with a name does. */
+/* Appends tokenizer.ggml.* and the chat template. TN_E_UNSUPPORTED: a tokenizer that is neither byte-level BPE, cut
+ * into words as a pre-tokenizer with a name does, nor SentencePiece's BPE in a form that GGUF has. */
 tn_status tn_export_text(tn_gguf_keys *keys, const tn_model *model, tn_error *error);
 /* Do both tokenizers give the same ids for a text of many scripts? */
 bool tn_export_same_ids(const tn_tokenizer *a, const tn_tokenizer *b);

@@ -34,14 +34,21 @@ static const char probe[] =
     " 'S 'RE L'\xc3\x89t\xc3\xa9 d\xe2\x80\x99o\xc3\xb9 "
     "end.   ";
 
-bool tn_export_same_ids(const tn_tokenizer *a, const tn_tokenizer *b) {
-  const tn_span span = {{probe, sizeof probe - 1}, false};
+static bool same_ids(const tn_tokenizer *a, const tn_tokenizer *b, const char *text) {
+  const tn_span span = {tn_text_of(text), false};
   tn_ids first = {0}, second = {0};
   bool same = tn_tokenizer_encode(a, &span, 1, TN_ENCODE_BOS | TN_ENCODE_EOS, &first, NULL) == TN_OK &&
               tn_tokenizer_encode(b, &span, 1, TN_ENCODE_BOS | TN_ENCODE_EOS, &second, NULL) == TN_OK &&
               first.count == second.count && !memcmp(first.data, second.data, first.count * sizeof *first.data);
   free(first.data);
   free(second.data);
+  return same;
+}
+
+bool tn_export_same_ids(const tn_tokenizer *a, const tn_tokenizer *b) {
+  static const char *const beginnings[] = {" x", "   x  ", "\n x", "x"};
+  bool same = same_ids(a, b, probe);
+  for (size_t i = 0; i < TN_COUNT(beginnings) && same; i++) same = same_ids(a, b, beginnings[i]);
   return same;
 }
 
@@ -52,6 +59,7 @@ typedef struct vocab_export {
   int32_t *types;
   tn_text *merges;
   size_t merge_count, merge_capacity;
+  float *scores; /* of SentencePiece's vocabularies */
   tn_arena arena;
   tn_error *error;
 } vocab_export;
@@ -170,26 +178,79 @@ static tn_text candidate(size_t i) {
   return i < TN_COUNT(narrow_rules) ? tn_text_of(narrow_rules[i]) : tn_pre_rules_name(i - TN_COUNT(narrow_rules));
 }
 
-/* The name whose rules cut the probe as the folder's tokenizer does; empty: none does. */
-static tn_text find_pre(const vocab_export *v) {
+static tn_vocab vocab_of(const vocab_export *v, tn_vocab_kind kind) {
   tn_vocab vocab;
-  tn_vocab_init(&vocab, TN_VOCAB_BPE);
+  tn_vocab_init(&vocab, kind);
   vocab.count = v->count;
   vocab.tokens = v->tokens;
   vocab.types = v->types;
+  vocab.scores = v->scores;
   vocab.merges = v->merges;
   vocab.merge_count = v->merge_count;
   fill_roles(v, &vocab);
-  tn_text found = TN_TEXT("");
-  for (size_t i = 0; !found.bytes; i++) {
-    tn_tokenizer *tokenizer = NULL;
+  return vocab;
+}
+
+/* Does the vocabulary give the probe the ids that the folder's tokenizer does? */
+static bool fits(const vocab_export *v, const tn_vocab *vocab) {
+  tn_tokenizer *tokenizer = NULL;
+  bool same = tn_tokenizer_create(&tokenizer, vocab, NULL) == TN_OK && tn_export_same_ids(v->tokenizer, tokenizer);
+  tn_tokenizer_destroy(tokenizer);
+  return same;
+}
+
+/* The name whose rules cut the probe as the folder's tokenizer does; empty: none does. */
+static tn_text find_pre(const vocab_export *v) {
+  tn_vocab vocab = vocab_of(v, TN_VOCAB_BPE);
+  for (size_t i = 0;; i++) {
     vocab.pre = candidate(i);
-    if (!vocab.pre.bytes) break;
-    if (tn_tokenizer_create(&tokenizer, &vocab, NULL) == TN_OK && tn_export_same_ids(v->tokenizer, tokenizer))
-      found = vocab.pre;
-    tn_tokenizer_destroy(tokenizer);
+    if (!vocab.pre.bytes || fits(v, &vocab)) return vocab.pre;
   }
-  return found;
+}
+
+/* ---- SentencePiece ---- */
+
+static bool is_byte_name(tn_text text) {
+  return text.bytes == 6 && !memcmp(text.data, "<0x", 3) && text.data[5] == '>';
+}
+
+/* Scores and types as SentencePiece has them: the score is that of the first merge that makes a token, and what none
+ * makes comes last. */
+static bool read_scores(vocab_export *v) {
+  const tn_tokenizer *from = v->tokenizer;
+  v->scores = tn_calloc(v->count, sizeof *v->scores);
+  if (!v->scores) return no_memory(v);
+  for (size_t i = 0; i < v->count; i++) {
+    if (is_byte_name(v->tokens[i])) v->types[i] = TN_TOKEN_BYTE;
+    if ((int32_t)i == from->bpe.unknown_id) v->types[i] = TN_TOKEN_UNKNOWN;
+    v->scores[i] = -1e9f;
+  }
+  for (size_t m = v->merge_count; m-- > 0;) {
+    char text[512];
+    tn_text merge = v->merges[m];
+    const char *blank = merge.bytes > 1 ? memchr(merge.data + 1, ' ', merge.bytes - 1) : NULL;
+    if (!blank || merge.bytes >= sizeof text) continue;
+    size_t left = (size_t)(blank - merge.data);
+    memcpy(text, merge.data, left);
+    memcpy(text + left, blank + 1, merge.bytes - left - 1);
+    int32_t id = tn_tokenizer_find(from, (tn_text){text, merge.bytes - 1});
+    if (id >= 0 && (size_t)id < v->count) v->scores[id] = -(float)m;
+  }
+  return true;
+}
+
+/* Which of GGUF's kinds fits, and with a blank in front or without; false: none. Gemma 4 has a kind of its own. */
+static bool find_sentencepiece(const vocab_export *v, bool is_gemma4, tn_vocab *found) {
+  for (int i = 0; i < 3; i++) {
+    bool has_merges = i == (is_gemma4 ? 0 : 2);
+    *found = vocab_of(v, has_merges ? TN_VOCAB_BPE : TN_VOCAB_SPM);
+    if (has_merges)
+      found->pre = TN_TEXT("gemma4");
+    else
+      found->add_space_prefix = i % 2;
+    if (fits(v, found)) return true;
+  }
+  return false;
 }
 
 /* ---- writing ---- */
@@ -218,24 +279,44 @@ static void put_roles(const vocab_export *v, tn_gguf_keys *keys) {
   if (v->tokenizer->after.count) tn_gguf_put_bool(keys, "tokenizer.ggml.add_eos_token", true);
 }
 
+static void put_sentencepiece(const tn_vocab *vocab, tn_gguf_keys *keys) {
+  bool has_merges = vocab->kind == TN_VOCAB_BPE;
+  tn_gguf_put_text(keys, "tokenizer.ggml.model", has_merges ? TN_TEXT("gemma4") : TN_TEXT("llama"));
+  tn_gguf_put_text(keys, "tokenizer.ggml.pre", has_merges ? TN_TEXT("gemma4") : TN_TEXT("default"));
+  if (!has_merges) tn_gguf_put_bool(keys, "tokenizer.ggml.add_space_prefix", vocab->add_space_prefix);
+  tn_gguf_put_array(keys, "tokenizer.ggml.scores", TN_GGUF_F32, vocab->count, vocab->scores,
+                    vocab->count * sizeof *vocab->scores);
+}
+
+static tn_status no_name(const vocab_export *v, const char *folder) {
+  return tn_fail(v->error, TN_E_UNSUPPORTED,
+                 "%s: no pre-tokenizer that GGUF has a name for cuts words as its tokenizer.json does; --no-tokenizer "
+                 "leaves it out",
+                 folder);
+}
+
 static tn_status put_vocabulary(vocab_export *v, tn_gguf_keys *keys, const tn_model *model) {
   const char *folder = tn_model_container(model)->path;
-  if (v->tokenizer->model != TN_MODEL_BPE || !v->tokenizer->bpe.byte_level)
+  bool is_byte_level = v->tokenizer->bpe.byte_level, has_merges = is_byte_level;
+  if (v->tokenizer->model != TN_MODEL_BPE)
     return tn_fail(v->error, TN_E_UNSUPPORTED,
-                   "%s: only byte-level BPE tokenizers can be written as GGUF; --no-tokenizer leaves it out", folder);
+                   "%s: only BPE tokenizers can be written as GGUF; --no-tokenizer leaves it out", folder);
   if (!read_merges(v, folder) || !read_tokens(v, tn_model_hyper(model)->vocabulary)) return v->error->status;
-  tn_text pre = find_pre(v);
-  if (!pre.bytes)
-    return tn_fail(
-        v->error, TN_E_UNSUPPORTED,
-        "%s: no pre-tokenizer that GGUF has a name for cuts words as its tokenizer.json does; --no-tokenizer leaves "
-        "it out",
-        folder);
-  tn_gguf_put_text(keys, "tokenizer.ggml.model", TN_TEXT("gpt2"));
-  tn_gguf_put_text(keys, "tokenizer.ggml.pre", pre);
+  if (is_byte_level) {
+    tn_text pre = find_pre(v);
+    if (!pre.bytes) return no_name(v, folder);
+    tn_gguf_put_text(keys, "tokenizer.ggml.model", TN_TEXT("gpt2"));
+    tn_gguf_put_text(keys, "tokenizer.ggml.pre", pre);
+  } else {
+    tn_vocab found;
+    if (!read_scores(v)) return v->error->status;
+    if (!find_sentencepiece(v, !strcmp(tn_model_family(model)->name, "gemma4"), &found)) return no_name(v, folder);
+    put_sentencepiece(&found, keys);
+    has_merges = found.kind == TN_VOCAB_BPE;
+  }
   tn_gguf_put_texts(keys, "tokenizer.ggml.tokens", v->tokens, v->count);
   tn_gguf_put_array(keys, "tokenizer.ggml.token_type", TN_GGUF_I32, v->count, v->types, v->count * sizeof *v->types);
-  tn_gguf_put_texts(keys, "tokenizer.ggml.merges", v->merges, v->merge_count);
+  if (has_merges) tn_gguf_put_texts(keys, "tokenizer.ggml.merges", v->merges, v->merge_count);
   put_roles(v, keys);
   return TN_OK;
 }
@@ -254,6 +335,7 @@ tn_status tn_export_text(tn_gguf_keys *keys, const tn_model *model, tn_error *er
   free(v.tokens);
   free(v.types);
   free(v.merges);
+  free(v.scores);
   tn_arena_finish(&v.arena);
   return status;
 }

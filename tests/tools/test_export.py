@@ -41,10 +41,10 @@ def quantised(source, out, *options):
     return done.stdout
 
 
-def write_folder(folder, vocabulary):
-    """A llama of random weights beside a real tokenizer."""
+def write_folder(folder, tokenizer, vocabulary):
+    """A llama of random weights beside a tokenizer."""
     width, heads, kv_heads, ffn = 64, 4, 2, 96
-    shutil.copytree(DATA + "/tokenizers/smollm2", folder)
+    shutil.copytree(tokenizer, folder)
     config = {"model_type": "llama", "hidden_size": width, "intermediate_size": ffn, "num_hidden_layers": 1,
               "num_attention_heads": heads, "num_key_value_heads": kv_heads, "max_position_embeddings": 512,
               "rms_norm_eps": 1e-5, "vocab_size": vocabulary, "tie_word_embeddings": True, "rope_theta": 10000.0}
@@ -108,7 +108,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.remove(out)
 
     source = folder + "/smollm2"
-    write_folder(source, 49152)
+    write_folder(source, DATA + "/tokenizers/smollm2", 49152)
     quantised(source, out, "--type", "bf16")
     with open(DATA + "/tokenizers/smollm2/vectors.jsonl", encoding="utf-8") as file:
         texts = [json.loads(line).get("text", "") for _, line in zip(range(400), file)]
@@ -124,6 +124,18 @@ with tempfile.TemporaryDirectory() as folder:
     quantised(source, out, "--type", "q8_0", "--no-tokenizer")
     assert run("tokenize", out, "-p", "Hi").returncode == 1
     assert run("quantize", out, folder + "/again.gguf", "--type", "q8_0", "--no-tokenizer").returncode == 1
+
+    # SentencePiece's BPE: scores of the order of merges. (GGUF's readers never make </s> of what a user types.)
+    pieces = folder + "/pieces"
+    write_folder(pieces, DATA + "/tokenizers/small/llama", 900)
+    quantised(pieces, out, "--type", "bf16")
+    with open(DATA + "/tokenizers/small/llama/vectors.jsonl", encoding="utf-8") as file:
+        texts = [text for text in (json.loads(line).get("text", "") for line in file) if "</s>" not in text]
+    assert len(texts) > 80
+    requests = [{"text": text, "special": special} for text in texts for special in (False, True)]
+    assert answers("tokenize", out, requests) == answers("tokenize", pieces, requests)
+    write_folder(folder + "/words", DATA + "/tokenizers/small/metaspace", 900)
+    assert "pre-tokenizer" in run("quantize", folder + "/words", folder + "/words.gguf", "--type", "bf16").stderr
 
     # a tokenizer that GGUF has no name for
     path = source + "/tokenizer.json"

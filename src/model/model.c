@@ -207,6 +207,10 @@ tn_status tn_model_convert(const tn_model *model, const tn_graph_value *weight, 
   return tn_convert(weight, &model->file, &model->scales, memory, source, error);
 }
 
+tn_status tn_model_check_weight(const tn_model *model, const tn_graph_value *weight, tn_error *error) {
+  return tn_convert_check(weight, &model->file, error);
+}
+
 tn_status tn_model_read_again(const tn_model *model, tn_hyper_record *record, tn_name_list *names, tn_arena *arena,
                               tn_graph **graph, tn_error *error) {
   tn_container_use use = {0};

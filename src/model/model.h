@@ -28,6 +28,9 @@ tn_status tn_model_build(const tn_model *model, const tn_model_form *form, tn_gr
 tn_status tn_model_convert(const tn_model *model, const tn_graph_value *weight, uint8_t **memory,
                            tn_weight_source *source, tn_error *error);
 
+/* Refuses a weight with a float that is none: see tn_convert_check. */
+tn_status tn_model_check_weight(const tn_model *model, const tn_graph_value *weight, tn_error *error);
+
 /* Reads a folder's hyper-parameters and tensor names once more, for whoever writes it as GGUF: what was read under
  * GGUF's names (values in `arena`), the GGUF names of the tensors, and the graph. The caller frees all three. */
 tn_status tn_model_read_again(const tn_model *model, tn_hyper_record *record, tn_name_list *names, tn_arena *arena,

@@ -137,6 +137,9 @@ COMPRESSED = {"quant_method": "compressed-tensors", "format": "float-quantized",
 FORMS = {
     "blocks": dict(block=lambda rows, cols: (16, 24), shape=lambda down, across: [down, across], round=f32, store=as_f32,
                    end="_scale_inv", config=FP8),
+    # as DeepSeek and Qwen publish them: matrices that are smaller than a block, and the head's rows in three
+    "wide blocks": dict(block=lambda rows, cols: (128, 128), shape=lambda down, across: [down, across], round=f32, store=as_f32,
+                        end="_scale_inv", config={**FP8, "weight_block_size": [128, 128]}),
     "rows": dict(block=lambda rows, cols: (1, cols), shape=lambda down, across: [down, 1], round=bf16, store=as_bf16,
                  end="_scale", config=COMPRESSED),
     "tensors": dict(block=lambda rows, cols: (rows, cols), shape=lambda down, across: [], round=f32, store=as_f32, end="_scale",
@@ -144,7 +147,7 @@ FORMS = {
 }
 
 with tempfile.TemporaryDirectory() as base:
-    for model, names in (("qwen3moe", FORMS), ("deepseek3", ["blocks"])):
+    for model, names in (("qwen3moe", FORMS), ("deepseek3", ["blocks", "wide blocks"])):
         config, tensors = load(model)
         for name in names:
             form = FORMS[name]
@@ -194,6 +197,6 @@ with tempfile.TemporaryDirectory() as base:
     refused([first + "_scale_inv", "block"], None, lambda t: t.update({first + "_scale_inv": as_f32([3, 1], [1.0] * 3)}))
     refused([first + "_scale_inv", "f32"], None, lambda t: t.update({first + "_scale_inv": ("I32", [1], b"\0\0\0\0")}))
     kind, shape, data = packed[first]
-    refused(["attn_q.weight", "no number"], None, lambda t: t.update({first: (kind, shape, b"\x7f" + data[1:])}))
+    refused([first, "no number"], None, lambda t: t.update({first: (kind, shape, b"\x7f" + data[1:])}))
     refused(["stray.weight_scale"], None, lambda t: t.update({"stray.weight_scale": as_f32([1], [1.0])}))
 print("ok")

@@ -203,6 +203,23 @@ fresh()
 put("config.json", json.dumps(PLAIN["config"]).replace('"hidden_size": 45', '"hidden_size": 9, "hidden_size": 45').encode())
 taken("a key said twice: the last counts")
 
+# ---- values that are no numbers
+def spoil(name, index, number):
+    fresh()
+    with open(folder + "/model.safetensors", "r+b") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        about = json.loads(file.read(size))[name]
+        data, width = struct.pack("<f", number), 4 if about["dtype"] == "F32" else 2
+        assert about["dtype"] in ("F32", "BF16"), about
+        file.seek(8 + size + about["data_offsets"][0] + index * width)
+        file.write(data[4 - width:])
+
+
+matrix, vector = (next(n for n in NAMES if n.endswith(end)) for end in ("0.mlp.up_proj.weight", "input_layernorm.weight"))
+for name, index, number in ((matrix, 7, float("nan")), (matrix, 0, float("-inf")), (vector, 1, float("nan"))):
+    spoil(name, index, number)
+    refused(f"{name} with {number}", folder, name, f"value {index} is {number}")
+
 # ---- generation_config.json
 for value, words in (({"temperature": "hot"}, ("temperature", "a number")), ({"top_p": 7}, ("top_p is 7", "0 .. 1")), ([], ("JSON",)),
                      ({"top_k": -2}, ("top_k",)), ({"repetition_penalty": 0}, ("repetition_penalty",)), (b"{", ("JSON",))):

@@ -46,6 +46,8 @@ void tn_file_writer_discard(tn_file_writer *writer); /* NULL is fine */
 void tn_file_remove(const char *path); /* if it is there and may be removed */
 bool tn_path_is_directory(const char *path);
 bool tn_path_exists(const char *path);
+/* A pipe, socket or device: reading may wait for ever. */
+bool tn_path_is_endless(const char *path);
 /* The path from the root on, links followed; free() it. NULL where there is no such file or memory is out. */
 char *tn_path_absolute(const char *path);
 

@@ -258,6 +258,11 @@ bool tn_path_is_directory(const char *path) {
   return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool tn_path_is_endless(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
 bool tn_path_exists(const char *path) {
   struct stat info;
   return stat(path, &info) == 0;

@@ -7,9 +7,16 @@
 #include "base/os.h"
 
 static tn_status open_folder(tn_container *container, const char *path, tn_error *error) {
+  static const char *const texts[] = {"generation_config.json", "tokenizer.json", "tokenizer_config.json",
+                                      "chat_template.jinja", "config.json"};
   char config[4096];
-  int bytes = snprintf(config, sizeof config, "%s/config.json", path);
-  if (bytes < 0 || (size_t)bytes >= sizeof config) return tn_fail(error, TN_E_LIMIT, "%s: the path is too long", path);
+  for (size_t i = 0; i < TN_COUNT(texts); i++) {
+    int bytes = snprintf(config, sizeof config, "%s/%s", path, texts[i]);
+    if (bytes < 0 || (size_t)bytes >= sizeof config)
+      return tn_fail(error, TN_E_LIMIT, "%s: the path is too long", path);
+    if (tn_path_is_endless(config))
+      return tn_fail(error, TN_E_FORMAT, "%s: is a pipe or a device, expected a regular file", config);
+  }
   tn_status status = tn_config_open(&container->config, config, error);
   if (status == TN_OK) status = tn_safetensors_open(&container->safetensors, path, error);
   if (status != TN_OK) return status;

@@ -203,6 +203,14 @@ fresh()
 put("config.json", json.dumps(PLAIN["config"]).replace('"hidden_size": 45', '"hidden_size": 9, "hidden_size": 45').encode())
 taken("a key said twice: the last counts")
 
+# ---- pipes, which nobody writes
+for name in ("config.json", "model.safetensors", "tokenizer.json", "generation_config.json", "chat_template.jinja"):
+    fresh()
+    if os.path.exists(f"{folder}/{name}"):
+        os.remove(f"{folder}/{name}")
+    os.mkfifo(f"{folder}/{name}")
+    refused(f"{name} is a pipe", name, "is a pipe")
+
 # ---- values that are no numbers
 def spoil(name, index, number):
     fresh()

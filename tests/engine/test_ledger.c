@@ -333,6 +333,38 @@ static void few_window_pages_keep_the_ends(void **state) {
   tn_runner_destroy(runner);
 }
 
+/* As many pages as one sequence's window takes at most are enough for one, however its rows are spread over steps and
+ * pages: the cache gives up all that the window has left behind. It is found again to its end. */
+static void least_window_pages_serve_one(void **state) {
+  (void)state;
+  static const uint32_t windows[] = {1, 2, 31, 32, 33, 34, 66}, most[] = {1, 2, 31, 34, 64};
+  int32_t tokens[1000];
+  uint64_t random = 12;
+  fill_tokens(tokens, TN_COUNT(tokens), 11);
+  for (uint32_t at = 0; at < TN_COUNT(windows) * TN_COUNT(most); at++) {
+    fake_config config = WINDOWED;
+    config.windows[1] = windows[at / TN_COUNT(most)];
+    config.max_rows = most[at % TN_COUNT(most)];
+    config.window_pages = tn_kv_window_pages(config.windows[1], config.max_rows);
+    tn_runner *runner = fake_create(&config);
+    tn_context context;
+    assert_int_equal(tn_context_init(&context, runner, NULL, NULL), TN_OK);
+    for (uint32_t round = 0; round < 2; round++) {
+      uint32_t found = tn_ledger_attach(&context.ledger, NULL, tokens, 900 + 50 * round);
+      assert_int_equal(found, round ? 896 : 0);
+      for (uint32_t end = 900 + 50 * round; context.ledger.length < end;) {
+        uint32_t rows = fake_random(&random) % 3 ? config.max_rows : 1 + fake_random(&random) % config.max_rows;
+        if (rows > end - context.ledger.length) rows = end - context.ledger.length;
+        run(&context, &config, &context.ledger, tokens + context.ledger.length, rows, rows);
+        check_accounting(&context.kv, &context.ledger, 1);
+      }
+      tn_ledger_clear(&context.ledger);
+    }
+    tn_context_finish(&context);
+    tn_runner_destroy(runner);
+  }
+}
+
 /* A recurrent state goes back to where a snapshot is, and a fork goes on from the same one. */
 static void states_go_back_to_snapshots(void **state) {
   (void)state;
@@ -520,6 +552,7 @@ int main(void) {
       cmocka_unit_test(oldest_unused_goes_first),
       cmocka_unit_test(hits_need_the_window_too),
       cmocka_unit_test(few_window_pages_keep_the_ends),
+      cmocka_unit_test(least_window_pages_serve_one),
       cmocka_unit_test(states_go_back_to_snapshots),
       cmocka_unit_test(random_moves_keep_the_accounts),
       cmocka_unit_test(long_sequences_leave_snapshots),

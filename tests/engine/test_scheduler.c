@@ -376,6 +376,28 @@ static void cancel_ends_within_a_step(void **state) {
   rig_finish(&rig);
 }
 
+/* A long prompt's pieces follow each other without a gap. One that is cancelled has no more of them. */
+static void cancel_ends_a_chain_of_pieces(void **state) {
+  (void)state;
+  fake_config config = PLAIN;
+  config.max_rows = 8;
+  test_rig rig;
+  rig_init(&rig, config, 2, (tn_kv_options)TN_KV_OPTIONS);
+  static test_job job;
+  uint64_t random = 17;
+  make_job(&job, 300, 0, 100, &random);
+  submit(&rig, &job);
+  for (uint32_t i = 0; i < 6; i++) step(&rig);
+  tn_request_cancel(job.request);
+  uint64_t submits = rig.runner->submits;
+  for (uint32_t i = 0; i < 3; i++) step(&rig);
+  assert_int_equal(rig.runner->submits, submits);
+  finish_job(&job);
+  assert_int_equal(job.last.finish, TN_FINISH_CANCELLED);
+  assert_nothing_held(&rig);
+  rig_finish(&rig);
+}
+
 static void late_request_ends_with_an_error(void **state) {
   (void)state;
   test_rig rig;
@@ -427,6 +449,7 @@ int main(void) {
       cmocka_unit_test(nobody_makes_way_for_one_that_waits),
       cmocka_unit_test(lower_priority_makes_way),
       cmocka_unit_test(cancel_ends_within_a_step),
+      cmocka_unit_test(cancel_ends_a_chain_of_pieces),
       cmocka_unit_test(late_request_ends_with_an_error),
       cmocka_unit_test(prompt_too_long_is_refused),
   };

@@ -69,9 +69,9 @@ def main():
     for arguments, status, words in (
             (["eval", "speculate", LLAMA], 2, "--draft"),
             (["eval", "speculate", LLAMA, "--draft", "ngram", "--draft-k", "99"], 1, "--draft-k"),
-            (["run", LLAMA, "--raw", "-p", "a", "--draft", "ngram", "--draft-k", "x"], 1, "auto or a number"),
-            (["run", LLAMA, "--raw", "-p", "a", "--draft", GEMMA], 1, "can't draft"),
-            (["run", LLAMA, "--raw", "-p", "a", "--draft-k", "3"], 1, "need a drafter"),
+            (["run", LLAMA, "--raw", "-p", "a", "--draft", "ngram", "--draft-k", "x"], 2, "auto or a number"),
+            (["run", LLAMA, "--raw", "-p", "a", "--draft", GEMMA], 2, "can't draft"),
+            (["run", LLAMA, "--raw", "-p", "a", "--draft-k", "3"], 2, "need a drafter"),
             (["run", LLAMA, "--raw", "-p", "a", "--draft", "none.gguf"], 1, "none.gguf"),
             (["run", LLAMA, "--raw", "-p", "a", "--draft", "ngram", "--draft-accept", "2"], 2, "--draft-accept")):
         result = run(*arguments)

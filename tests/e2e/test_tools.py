@@ -45,8 +45,8 @@ def main():
         check("no tools", run("run", model, "-p", "x"), 0,
               ["I add.", "<tool_call>", '{"name": "add", "arguments": {"a": 1}}', "</tool_call>"], "Hm.")
         check("raw", run("run", model, "-p", "x", "--raw"), 0, "".join(SCRIPT).split("\n"), "")
-        check("raw tools", run("run", model, "-p", "x", "--raw", "--tools", tools), 1, [], "messages only")
-        check("unknown", run("run", model, "-p", "x", "--tools", tools, "--tool-choice", "function:rm"), 1, [], "no such tool")
+        check("raw tools", run("run", model, "-p", "x", "--raw", "--tools", tools), 2, [], "messages only")
+        check("unknown", run("run", model, "-p", "x", "--tools", tools, "--tool-choice", "function:rm"), 2, [], "no such tool")
         check("none", run("run", model, "-p", "x", "--tools", tools, "--tool-choice", "none", "-n", "4"), 0, ["I add"], "Hm.")
         ids = check("chat", run("chat", model, "--tools", tools, stdin="x\n3\n"), 0, ["I add.", call, "I add.", call], "Hm.")
         assert len(set(ids)) == 2, ids

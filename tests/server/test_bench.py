@@ -193,10 +193,10 @@ class Bench(unittest.TestCase):
         self.handler.parts = 0
         self.assertIn("without text", self.run_bench("-n", "2", status=1))
         self.assertIn("without text", self.run_bench("-n", "2", "--warm-up", "0", status=1)["results"][0]["first_error"])
-        for options, words in ((("--url", "http://127.0.0.1:1"), "127.0.0.1:1"), (("--dataset", "books"), "sharegpt"),
-                               (("--goodput", "itl:3"), "tpot"), (("--rate", "0"), "--rate"),
-                               (("--extra", "[]"), "--extra"), (("--dataset", "file"), "--data")):
-            self.assertIn(words, self.run_bench(*options, status=1))
+        self.assertIn("127.0.0.1:1", self.run_bench("--url", "http://127.0.0.1:1", status=1))
+        for options, words in ((("--dataset", "books"), "sharegpt"), (("--goodput", "itl:3"), "tpot"),
+                               (("--rate", "0"), "--rate"), (("--extra", "[]"), "--extra"), (("--dataset", "file"), "--data")):
+            self.assertIn(words, self.run_bench(*options, status=2))
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -223,7 +223,7 @@ class Bench(unittest.TestCase):
             self.assertEqual(self.handler.bodies[0]["messages"][0], {"role": "system", "content": "s"})
             self.assertIn("line 2", self.run_bench("--dataset", "file", "--data", bad, status=1))
             self.assertIn("messages", self.run_bench("--dataset", "file", "--data", own, "--endpoint", "completions",
-                                                     status=1))
+                                                     status=2))
             self.handler.bodies.clear()
             self.run_bench("--dataset", "sonnet", "--prefix-tokens", "60", "-n", "3")
             self.assertIn("poem lines", self.handler.bodies[-1]["messages"][0]["content"])

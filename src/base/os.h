@@ -97,6 +97,8 @@ uint64_t tn_machine_memory_free(void);
 static inline bool tn_memory_is_tight(uint64_t bytes, uint64_t free_bytes) {
   return bytes > free_bytes / 4 * 3;
 }
+/* Gives memory that was freed back to the system, as far as the C library can; after freeing much. */
+void tn_memory_give_back(void);
 /* The processor's name, zero-terminated in `out`. */
 void tn_machine_cpu_name(char *out, size_t capacity);
 /* What Arm processors may have beyond the baseline, as the system says; nothing is there on others. */

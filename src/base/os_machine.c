@@ -14,6 +14,9 @@
 #endif
 #include "base/os.h"
 #include "base/os_file.h"
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 void tn_sleep_ns(uint64_t ns) {
   struct timespec wait = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
@@ -29,6 +32,12 @@ void tn_local_time(const char *format, char *out, size_t capacity) {
   struct tm local;
   localtime_r(&now, &local);
   if (capacity && !strftime(out, capacity, format, &local)) out[0] = 0;
+}
+
+void tn_memory_give_back(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 /* The first line of a small system file, or false. */

@@ -126,7 +126,10 @@ static json_t *whole(tn_generation *generation) {
   return message(generation, content, stop_reason(choice), stop_sequence(choice));
 }
 
-const tn_surface tn_surface_messages = {.id_prefix = "msg",
+static const char *const looked_at[] = {"max_tokens", "stop_sequences", NULL};
+
+const tn_surface tn_surface_messages = {.looked_at = looked_at,
+                                        .id_prefix = "msg",
                                         .is_chat = true,
                                         .keeps_whole = true,
                                         .begin_choice = begin_choice,

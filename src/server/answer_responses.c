@@ -233,7 +233,16 @@ static json_t *whole(tn_generation *generation) {
   return response_json(generation, true);
 }
 
-const tn_surface tn_surface_responses = {.id_prefix = "resp",
+static const char *const looked_at[] = {"instructions", "max_output_tokens",
+                                        "temperature",  "top_p",
+                                        "top_logprobs", "tools",
+                                        "tool_choice",  "parallel_tool_calls",
+                                        "text",         "reasoning",
+                                        "metadata",     "user",
+                                        "truncation",   NULL};
+
+const tn_surface tn_surface_responses = {.looked_at = looked_at,
+                                         .id_prefix = "resp",
                                          .is_chat = true,
                                          .keeps_whole = true,
                                          .begin_choice = begin_choice,

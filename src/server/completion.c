@@ -7,6 +7,7 @@
 #include "server/reading.h"
 
 #define MAX_CHOICES 256
+#define MAX_KEPT_BYTES ((size_t)2 << 20) /* of a request, as long as its answer lasts */
 
 /* ---- prompts ---- */
 
@@ -150,6 +151,7 @@ static const struct {
                {"grammar", {"grammar", "structured_outputs"}},
                {"pattern", {"structured_outputs"}},
                {"choices", {"structured_outputs"}},
+               {"stop", {"stop", "stop_sequences"}}, /* stop string 0 ... */
                {"repeat_penalty", {"repetition_penalty", "repeat_penalty"}},
                {"chat", {"messages", "input"}}, /* chat template: ... */
                {"messages", {"messages", "input"}},
@@ -200,6 +202,23 @@ static bool submit_prompts(tn_reading *reading, tn_generation *generation, const
   return true;
 }
 
+/* A body may be large and its JSON many times that, and answers last: of it only what they look at stays. */
+static bool keep_asked(tn_reading *reading, tn_generation *generation, const json_t *asked) {
+  const char *const *names = generation->surface->looked_at;
+  if (!names) return true;
+  generation->asked = json_object();
+  for (; *names; names++) {
+    json_t *value = tn_field(asked, *names);
+    if (value && json_object_set(generation->asked, *names, value) != 0)
+      return tn_refuse(&reading->refusal, NULL, TN_E_MEMORY, "no memory for the request");
+  }
+  return json_dumpb(generation->asked, NULL, 0, JSON_COMPACT) <= MAX_KEPT_BYTES ||
+         tn_refuse(&reading->refusal, NULL, TN_E_LIMIT,
+                   "what is kept beside the answer (metadata, tools, user, ...) is "
+                   "larger than %zu bytes",
+                   MAX_KEPT_BYTES);
+}
+
 enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const json_t *asked, const tn_surface *surface) {
   tn_server *server = exchange->server;
   bool is_chat = surface->is_chat;
@@ -211,14 +230,13 @@ enum MHD_Result tn_complete(tn_exchange *exchange, const json_t *body, const jso
   tn_generation *generation = tn_generation_create(exchange, prompts * n);
   if (!generation) return tn_http_error(exchange, 503, NULL, NULL, "no memory for the request");
   generation->surface = surface;
-  generation->asked = json_incref((json_t *)asked);
   generation->prompts = prompts;
   generation->created = tn_unix_time();
   snprintf(generation->id, sizeof generation->id, "%s-%" PRIx64 "-%" PRIu64, surface->id_prefix,
            (uint64_t)server->started, exchange->number);
   tn_reading reading = {.options = TN_REQUEST_OPTIONS};
   tn_arena_init(&reading.arena, 0);
-  bool is_submitted = tn_read_options(&reading, generation, body) &&
+  bool is_submitted = keep_asked(&reading, generation, asked) && tn_read_options(&reading, generation, body) &&
                       (is_chat ? submit_chat : submit_prompts)(&reading, generation, body);
   bool has_entered = is_submitted && tn_generation_enter(generation);
   enum MHD_Result result = MHD_YES; /* it is started when the exchange is back from the desk */

@@ -44,6 +44,7 @@ static void run(void *argument) {
     desk->work(exchange);
     exchange->is_at_desk = false;
     MHD_resume_connection(exchange->connection); /* from here on it may be gone */
+    if (is_large) tn_memory_give_back();         /* many small pieces, which the C library would keep */
     tn_mutex_lock(desk->lock);
     desk->present--;
     if (is_large) desk->large_under--;

@@ -72,8 +72,9 @@ typedef struct tn_choice {
 /* How answers look in one of the APIs. All but `whole` are for streams; called under generation->lock. */
 struct tn_surface {
   const char *id_prefix;
-  bool is_chat;     /* the prompt is a conversation */
-  bool keeps_whole; /* pieces are kept in a stream, too */
+  bool is_chat;                 /* the prompt is a conversation */
+  bool keeps_whole;             /* pieces are kept in a stream, too */
+  const char *const *looked_at; /* fields of the request that its answers look at, behind them NULL; NULL: none */
   /* The first event of a choice is there, or its end. Streamed or not. */
   void (*begin_choice)(tn_choice *choice);
   /* An event, streamed or not; it has been added to the pieces already where they are kept. */
@@ -90,7 +91,7 @@ extern const tn_surface tn_surface_chat, tn_surface_text, tn_surface_messages, t
 struct tn_generation {
   tn_exchange *exchange;
   const tn_surface *surface;
-  json_t *asked; /* the request's body in the surface's own words */
+  json_t *asked; /* of the request's body, in the surface's own words: what surface->looked_at names */
   /* what was asked for */
   bool is_stream, has_usage, has_logprobs;
   bool has_running_usage; /* in every event of a stream */

@@ -218,6 +218,30 @@ static bool may_pass(const tn_exchange *exchange) {
   return known;
 }
 
+/* ---- bodies ---- */
+
+/* What all connections may keep of bodies together, in bodies of the largest size; small ones are always taken. */
+#define BODIES_AT_ONCE 16
+#define SMALL_BODY_BYTES ((size_t)64 << 10)
+
+/* Whenever it isn't needed any more; nothing is kept after it. */
+static void drop_body(tn_exchange *exchange) {
+  atomic_fetch_sub(&exchange->server->body_bytes, exchange->body_bytes);
+  exchange->body_bytes = 0;
+  tn_buf_finish(&exchange->body);
+}
+
+static void keep_body(tn_exchange *exchange, const char *data, size_t bytes) {
+  tn_server *server = exchange->server;
+  size_t most = BODIES_AT_ONCE * ((size_t)server->options.body_mib << 20);
+  if (exchange->is_unwanted || exchange->is_crowded || exchange->is_too_large) return;
+  exchange->body_bytes += bytes;
+  size_t all = atomic_fetch_add(&server->body_bytes, bytes) + bytes;
+  exchange->is_crowded = all > most && exchange->body_bytes > SMALL_BODY_BYTES;
+  if (!exchange->is_crowded) exchange->is_too_large = !tn_buf_append(&exchange->body, data, bytes);
+  if (exchange->is_crowded || exchange->is_too_large) drop_body(exchange);
+}
+
 /* ---- requests ---- */
 
 static enum MHD_Result wrong_method(tn_exchange *exchange, const char *allowed) {
@@ -255,8 +279,7 @@ static void answer_body(tn_exchange *exchange) {
   tn_error error;
   const char *parameter;
   json_t *body = json_loadb(exchange->body.size ? exchange->body.data : "", exchange->body.size, 0, &fault);
-  tn_buf_finish(&exchange->body);
-  tn_buf_init(&exchange->body);
+  drop_body(exchange);
   if (!body)
     not_json(exchange, &fault);
   else if (tn_fields_check(body, exchange->route->fields, &parameter, &error) != TN_OK)
@@ -271,7 +294,10 @@ void tn_http_work(tn_exchange *exchange) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   if (info && tn_socket_hung_up(info->connect_fd)) return; /* nobody waits for the answer */
-  answer_body(exchange);
+  if (exchange->server->is_stopping)
+    tn_http_error(exchange, 503, NULL, NULL, "the server is stopping");
+  else
+    answer_body(exchange);
 }
 
 /* From the desk, or because an event is there. */
@@ -326,6 +352,7 @@ static enum MHD_Result dispatch(tn_exchange *exchange) {
   if (!found->fields) return found->answer(exchange, NULL);
   if (is_encoded(exchange))
     return tn_http_error(exchange, 415, NULL, "unsupported_encoding", "bodies are taken without a Content-Encoding");
+  if (exchange->is_crowded) return tn_http_error(exchange, 503, NULL, NULL, "too many large bodies at once; try again");
   exchange->route = found;
   if (tn_desk_give(&exchange->server->desk, exchange, exchange->body.size)) return MHD_YES;
   return tn_http_error(exchange, 503, NULL, NULL, "the server is stopping");
@@ -385,11 +412,11 @@ enum MHD_Result tn_http_handle(void *context, struct MHD_Connection *connection,
     if (!exchange) return MHD_NO;
     if (has_many_lengths(exchange)) return refuse_lengths(exchange);
     exchange->is_too_large = announces_too_much(exchange);
+    exchange->is_unwanted = !may_pass(exchange);
     return exchange->is_too_large ? dispatch(exchange) : MHD_YES;
   }
   if (*bytes) {
-    if (!tn_buf_append(&exchange->body, data, *bytes)) exchange->is_too_large = true;
-    if (exchange->is_too_large) tn_buf_clear(&exchange->body);
+    keep_body(exchange, data, *bytes);
     *bytes = 0;
     return MHD_YES;
   }
@@ -419,7 +446,7 @@ void tn_http_completed(void *context, struct MHD_Connection *connection, void **
   tn_generation_leave(exchange);
   log_exchange(exchange, code);
   tn_generation_destroy(exchange->generation);
-  tn_buf_finish(&exchange->body);
+  drop_body(exchange);
   if (exchange->response) MHD_destroy_response(exchange->response);
   free(exchange);
   *slot = NULL;

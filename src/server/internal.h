@@ -34,12 +34,13 @@ typedef struct tn_server {
   char started_text[40];
   tn_mutex *lock;
   atomic_bool is_stopping;
-  uint64_t failed_steps; /* of the engine, when it was last looked at */
-  uint64_t failed_ns;    /* when there were new ones; 0: never */
-  uint64_t step_ns;      /* the step under way, as it was seen last; 0: none */
-  uint64_t longest_ns;   /* of the steps before, as far as they were seen */
-  uint64_t exchanges;    /* so far */
-  tn_exchange *active;   /* those with a generation */
+  uint64_t failed_steps;    /* of the engine, when it was last looked at */
+  uint64_t failed_ns;       /* when there were new ones; 0: never */
+  uint64_t step_ns;         /* the step under way, as it was seen last; 0: none */
+  uint64_t longest_ns;      /* of the steps before, as far as they were seen */
+  uint64_t exchanges;       /* so far */
+  atomic_size_t body_bytes; /* of all bodies that are kept at the moment */
+  tn_exchange *active;      /* those with a generation */
 } tn_server;
 
 struct tn_exchange {
@@ -52,6 +53,9 @@ struct tn_exchange {
   bool is_at_desk;
   tn_exchange *next_at_desk;
   struct MHD_Response *response; /* made at the desk, not sent yet */
+  size_t body_bytes;             /* of them, this exchange's */
+  bool is_unwanted;              /* its body isn't kept: it has no known key */
+  bool is_crowded;               /* its body isn't kept: others are too much already */
   bool is_too_large;
   bool speaks_anthropic; /* its errors look as Anthropic's do */
   unsigned status;       /* what was answered; 0: nothing yet */

@@ -60,6 +60,10 @@ class Server:
         status, _, answer = self.ask("POST", path, body)
         return status, json.loads(answer)
 
+    def resident_mb(self):
+        with open("/proc/%d/status" % self.process.pid, encoding="ascii") as file:
+            return int(next(line for line in file if line.startswith("VmRSS")).split()[1]) / 1024
+
     def metric(self, name):
         text = self.ask("GET", "/metrics")[2].decode()
         return float(re.search(r"^tenon_%s (\S+)$" % re.escape(name), text, re.M).group(1))

@@ -316,6 +316,13 @@ class Api(unittest.TestCase):
                              skip_special_tokens=True))
         self.good(CHAT, chat(user=None, metadata={}, cache_prompt=True, stop=None, n=None))
 
+    def test_kept_of_a_request(self):
+        """What an answer repeats is bounded; what it doesn't isn't looked at."""
+        much = {"a": "x" * (2 << 20)}
+        self.refused("/v1/responses", {"input": "ab", "metadata": much}, None, "larger than 2097152 bytes")
+        self.good(CHAT, chat(metadata=much, max_tokens=1))
+        self.refused(TEXT, text(stop="x" * 5000), "stop", "at most 4096")
+
     def test_lengths(self):
         answer = self.good(TEXT, text(max_tokens=200, min_tokens=200, ignore_eos=True))
         self.assertEqual(answer["usage"]["completion_tokens"], 200)

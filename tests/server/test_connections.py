@@ -15,6 +15,8 @@ TENON, DATA = sys.argv[1:3]
 MODEL = os.path.join(DATA, "golden", "llama", "model.gguf")
 TEXT = "/v1/completions"
 LONG = {"prompt": "ab", "max_tokens": 230, "ignore_eos": True, "n": 64, "temperature": 1}
+# A large body all but its last byte.
+HALF = b"POST /tokenize HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n\r\n" + b" " * 999999
 SHORT = {"prompt": "ab", "max_tokens": 8, "temperature": 0}
 
 
@@ -87,6 +89,51 @@ class Connections(unittest.TestCase):
                 status, answer = server.post(path, body)
                 self.assertEqual((status, answer["error"]["code"]), (400, "context_length_exceeded"))
                 self.assertIn("more than 66560 tokens; the context holds 256", answer["error"]["message"])
+
+    @unittest.skipIf(b"san_init" in open(TENON, "rb").read(), "sanitizers keep freed memory")
+    def test_bodies_are_let_go(self):
+        """JSON takes many times its text: it isn't kept while the answer is made, nor once it is over."""
+        lists = b"[" + b"[1]," * (1 << 19) + b"[1]]"
+        body = b'{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 200, "ignore_eos": true, ' \
+               b'"metadata": {"a": %s}}' % lists
+        with Server(TENON, MODEL, "--device", "faulty:cpu,delay-ms=50") as server:
+            before = server.resident_mb()
+            connections = [server.connect() for _ in range(6)]
+            for connection in connections:
+                connection.send("POST", "/v1/chat/completions", body)
+            self.assertTrue(until(lambda: server.metric("requests_running") == 6))
+            self.assertTrue(until(lambda: server.resident_mb() < before + 150, 30), server.resident_mb())
+            for connection in connections:
+                connection.close()
+
+    def test_too_many_large_bodies(self):
+        """What comes in is bounded over all connections; small bodies are always taken."""
+        large = json.dumps({"content": "ab " * 300000}).encode()
+        with Server(TENON, MODEL, "--max-body", "1") as server:
+            halves = [server.connect() for _ in range(20)]
+            for half in halves:
+                half.socket.sendall(HALF)
+            self.assertTrue(until(lambda: server.ask("POST", "/tokenize", large)[0] == 503, 20))
+            status, fields, _ = server.ask("POST", "/tokenize", large)
+            self.assertEqual((status, fields["retry-after"]), (503, "1"))
+            self.assertEqual(server.ask("POST", TEXT, SHORT)[0], 200)
+            for half in halves:
+                half.close()
+            self.assertTrue(until(lambda: server.ask("POST", "/tokenize", large)[0] == 200, 20))
+
+    def test_bodies_without_a_key(self):
+        """They are thrown away as they come."""
+        with Server(TENON, MODEL, "--max-body", "1", "--api-key", "k") as server:
+            halves = [server.connect() for _ in range(20)]
+            for half in halves:
+                half.socket.sendall(HALF)
+            time.sleep(0.5)
+            large = json.dumps({"content": "ab " * 300000}).encode()
+            self.assertEqual(server.ask("POST", "/tokenize", large, ["X-Api-Key: k"])[0], 200)
+            for half in halves:
+                half.socket.sendall(b" ")
+                self.assertEqual(half.head()[0], 401)
+                half.close()
 
     def test_unread_answers_are_cancelled(self):
         with Server(TENON, MODEL) as server, Connection(server.port, receive_bytes=2048) as slow:
@@ -197,6 +244,20 @@ class Connections(unittest.TestCase):
                 client.join()
             self.assertEqual([status for status, _ in answers], [200] * 4)
             self.assertTrue(all(b"error" not in body for _, body in answers))
+
+    def test_stop_while_bodies_are_read(self):
+        """More large ones than could be read in time: those that wait for it are refused at once."""
+        body = json.dumps({"content": "a" * (1 << 20)}).encode()
+        with Server(TENON, MODEL, "--stop-timeout", "0") as server:
+            connections = [server.connect() for _ in range(24)]
+            for connection in connections:
+                connection.send("POST", "/tokenize", body)
+            self.assertTrue(until(lambda: select.select([c.socket for c in connections], [], [], 0)[0]))
+            self.assertEqual(server.stop(), 0)
+            statuses = [connection.head()[0] for connection in connections]
+            for connection in connections:
+                connection.close()
+            self.assertEqual(set(statuses), {200, 503})
 
     def test_stop_cuts_in_time(self):
         with Server(TENON, MODEL, "--device", "reference", "--stop-timeout", "0") as server:

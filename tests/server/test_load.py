@@ -140,11 +140,6 @@ def descriptors(server):
     return len(os.listdir("/proc/%d/fd" % server.process.pid))
 
 
-def resident_mb(server):
-    with open("/proc/%d/status" % server.process.pid, encoding="ascii") as file:
-        return int(next(line for line in file if line.startswith("VmRSS")).split()[1]) / 1024
-
-
 def is_idle(server):
     return server.metric("requests_running") == server.metric("requests_waiting") == 0 == server.metric("kv_pages_used")
 
@@ -161,7 +156,7 @@ class Load(unittest.TestCase):
             Crowd(server, alone, time.monotonic() + 1).run()  # what grows once has grown
             self.assertTrue(until(lambda: is_idle(server)))
             self.assertTrue(until(lambda: descriptors(server) < CLIENTS))
-            files, memory = descriptors(server), resident_mb(server)
+            files, memory = descriptors(server), server.resident_mb()
             crowd = Crowd(server, alone, time.monotonic() + SECONDS)
             crowd.run()
             self.assertEqual(crowd.faults, [])
@@ -170,13 +165,13 @@ class Load(unittest.TestCase):
             self.assertGreater(crowd.counts["hung up"], 5)
             self.assertTrue(until(lambda: is_idle(server)))
             self.assertTrue(until(lambda: descriptors(server) <= files), (descriptors(server), files))
-            self.assertLess(resident_mb(server), memory + 16 + memory / 4)
+            self.assertLess(server.resident_mb(), memory + 16 + memory / 4)
             self.assertEqual(server.metric('http_replies_total{status="5xx"}'), 0)
             self.assertEqual(server.metric('requests_finished_total{reason="error"}'), 0)
             self.assertGreater(server.metric('requests_finished_total{reason="cancelled"}'), crowd.counts["hung up"])
             for path, body, wanted in alone:  # and it answers as before
                 self.assertEqual(content(server.ask("POST", path, body)[2], body["stream"]), wanted)
-            print(crowd.counts, "%d files, %.0f MB before, %.0f MB after" % (files, memory, resident_mb(server)))
+            print(crowd.counts, "%d files, %.0f MB before, %.0f MB after" % (files, memory, server.resident_mb()))
 
     def answer_of(self, server, body):
         """Status and body; status 0 if the connection was refused, or ended before a word of an answer."""

@@ -381,23 +381,30 @@ static bool announces_too_much(const tn_exchange *exchange) {
   return length && strtoull(length, NULL, 10) > (unsigned long long)exchange->server->options.body_mib << 20;
 }
 
-static enum MHD_Result count_lengths(void *count, enum MHD_ValueKind kind, const char *name, const char *value) {
-  (void)kind, (void)value;
-  if (!strcasecmp(name, "Content-Length") || !strcasecmp(name, "Transfer-Encoding")) ++*(unsigned *)count;
+#define TOO_MANY 2 /* lengths */
+
+static enum MHD_Result count_lengths(void *context, enum MHD_ValueKind kind, const char *name, const char *value) {
+  unsigned *count = context;
+  (void)kind;
+  bool is_encoding = !strcasecmp(name, "Transfer-Encoding");
+  if (is_encoding || !strcasecmp(name, "Content-Length")) ++*count;
+  if (name[strcspn(name, " \t")] || (is_encoding && value && strcasecmp(value, "chunked") != 0)) *count += TOO_MANY;
   return MHD_YES;
 }
 
-/* Whether the head tells more than once where the body ends: what stands behind one end may be a request behind
- * another, which a proxy in front did not see. */
+/* Whether it isn't plain where the body ends: what stands behind one end may be a request behind another, which a proxy
+ * in front did not see. The head tells it more than once, in an encoding that isn't known, or perhaps in a name with a
+ * space, which some take for the name without. */
 static bool has_many_lengths(const tn_exchange *exchange) {
   unsigned count = 0;
   MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_lengths, &count);
-  return count > 1;
+  return count >= TOO_MANY;
 }
 
 static enum MHD_Result refuse_lengths(tn_exchange *exchange) {
-  struct MHD_Response *response = json_response(tn_http_error_json(
-      exchange, 400, NULL, "many_lengths", "expected one Content-Length or Transfer-Encoding, more were given"));
+  struct MHD_Response *response = json_response(
+      tn_http_error_json(exchange, 400, NULL, "many_lengths",
+                         "expected names without spaces, and one Content-Length or Transfer-Encoding: chunked"));
   if (response) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   return tn_http_queue(exchange, 400, response, "application/json");
 }

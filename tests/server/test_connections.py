@@ -177,7 +177,11 @@ class Connections(unittest.TestCase):
             for lengths in ((b"Content-Length: 0", b"Content-Length: %d" % len(hidden)),
                             (b"Content-Length: 2", b"content-length: 2"),
                             (b"Content-Length: 0", b"Transfer-Encoding: chunked"),
-                            (b"Transfer-Encoding: chunked", b"Content-Length: 5")):
+                            (b"Transfer-Encoding: chunked", b"Content-Length: 5"),
+                            (b"Content-Length : %d" % len(hidden),),
+                            (b"Transfer-Encoding : chunked",),
+                            (b"Transfer-Encoding: gzip",),
+                            (b"Transfer-Encoding: gzip, chunked",)):
                 with server.connect() as connection:
                     connection.socket.sendall(b"POST /tokenize HTTP/1.1\r\nHost: a\r\n" + b"\r\n".join(lengths) +
                                               b"\r\n\r\n" + b"0\r\n\r\n" + hidden)

@@ -170,7 +170,7 @@ static void holds_with_small_kv(void **state) {
 static void holds_in_private_memory(void **state) {
   (void)state;
   for (size_t i = 0; i < TN_COUNT(PAIRS); i++)
-    check_model(PAIRS[i], "reference,private-memory=1", i % 2 ? "int8" : "f16", false);
+    for (size_t kv = 0; kv < 2; kv++) check_model(PAIRS[i], "reference,private-memory=1", kv ? "int8" : "f16", false);
 }
 
 /* A device of fixed shapes, whose KV is contiguous: as target, and as drafter. */

@@ -91,6 +91,7 @@ static _Noreturn void become_dsp(const tn_transport *t, pid_t parent) {
   ok = ok && move_descriptor(window, TN_HEXAGON_WINDOW_DESCRIPTOR) == 0;
   ok = ok && move_descriptor(program, PROGRAM_DESCRIPTOR) == 0;
   setrlimit(RLIMIT_CORE, &no_core);
+  setsid(); /* a terminal's interrupt or stop is for the host alone */
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   char *const arguments[] = {(char *)t->emulator, PROGRAM_PATH, NULL};

@@ -138,6 +138,18 @@ static void work_that_never_ends_is_noticed(void **state) {
   tiny_finish_rig(&rig);
 }
 
+/* An interrupt typed at a terminal goes to the whole process group of the command. */
+static void a_terminals_interrupt_is_not_for_the_dsp(void **state) {
+  (void)state;
+  tiny_rig rig;
+  tn_error error;
+  if (tiny_start(&rig, SPEC, &error) != TN_OK) fail_msg("%s", error.message);
+  pid_t process = the_dsp();
+  assert_int_equal(getpgid(process), process);
+  assert_int_equal(getsid(process), process);
+  tiny_finish_rig(&rig);
+}
+
 static void too_much_memory_is_refused_with_numbers(void **state) {
   (void)state;
   tn_opened_device *device;
@@ -264,6 +276,7 @@ int main(void) {
                                      cmocka_unit_test(a_crashed_dsp_is_noticed),
                                      cmocka_unit_test(a_stopped_dsp_is_noticed),
                                      cmocka_unit_test(work_that_never_ends_is_noticed),
+                                     cmocka_unit_test(a_terminals_interrupt_is_not_for_the_dsp),
                                      cmocka_unit_test(too_much_memory_is_refused_with_numbers),
                                      cmocka_unit_test(no_dsp_outlives_its_process),
                                      cmocka_unit_test(requests_go_on_after_the_dsp_was_killed)};

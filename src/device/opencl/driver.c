@@ -63,6 +63,14 @@ typedef struct open_options {
   uint64_t most;  /* bytes of one piece of memory, 0: what the device gives */
 } open_options;
 
+/* A whole number from 1 on, of at most 18 digits. */
+static bool read_bytes(const char *text, uint64_t *bytes) {
+  size_t digits = strspn(text, "0123456789");
+  if (!digits || digits > 18 || text[digits]) return false;
+  *bytes = strtoull(text, NULL, 10);
+  return *bytes > 0;
+}
+
 static tn_status read_options(const tn_option *options, uint32_t count, open_options *out) {
   *out = (open_options){.cache = true, .specialise = -1};
   for (uint32_t i = 0; i < count; i++) {
@@ -73,9 +81,7 @@ static tn_status read_options(const tn_option *options, uint32_t count, open_opt
       out->cache = *value == '1';
     } else if (strcmp(key, "specialise") == 0 && (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)) {
       out->specialise = *value == '1';
-    } else if (strcmp(key, "max-allocation") == 0 && *value >= '1' && *value <= '9') {
-      out->most = strtoull(value, NULL, 10);
-    } else if (strcmp(key, "threads") != 0) { /* the runtime has its own */
+    } else if (strcmp(key, "max-allocation") != 0 || !read_bytes(value, &out->most)) {
       return tn_opencl_fail(
           NULL, TN_E_INVALID,
           "%s=%s: options are name=PART OF A DEVICE'S NAME, cache=0|1, specialise=0|1 and max-allocation=BYTES", key,
@@ -95,13 +101,15 @@ static tn_status choose(tn_device *device, uint32_t index, const char *name) {
   if (status != TN_OK) return tn_opencl_fail(NULL, status, "%s", error.message);
   for (uint32_t i = 0; i < count; i++) {
     size_t used = strlen(names);
-    snprintf(names + used, sizeof names - used, "%s%u: %s", i ? ", " : "", i, found[i].name);
+    snprintf(names + used, sizeof names - used, "%sopencl:%u (%s)", i ? ", " : "", i, found[i].name);
     if (name && !strstr(found[i].name, name)) continue;
     if (seen++ != index) continue;
     device->found = found[i];
     return TN_OK;
   }
-  if (name) return tn_opencl_fail(NULL, TN_E_NOT_FOUND, "%u devices are called '%s'; there are %s", seen, name, names);
+  if (name && seen)
+    return tn_opencl_fail(NULL, TN_E_NOT_FOUND, "'%s' is in the name of %u only; there are %s", name, seen, names);
+  if (name) return tn_opencl_fail(NULL, TN_E_NOT_FOUND, "no device has '%s' in its name; there are %s", name, names);
   return tn_opencl_fail(NULL, TN_E_NOT_FOUND, "there is no device %u; there are %s", index, names);
 }
 

@@ -163,20 +163,25 @@ static void answers_are_not_trusted(void **state) {
   tn_device_close(device);
 }
 
+/* What needs no hardware of its own is there once; of the others there may be none, for a reason that is told. */
 static void drivers_can_be_listed(void **state) {
   (void)state;
-  size_t count = 0;
+  size_t count = 0, everywhere = 0;
   const tn_driver *table;
   for (; (table = tn_builtin_driver(count)); count++) {
     tn_loaded_driver loaded;
     uint32_t devices;
-    char reason[64];
+    char reason[64] = "";
     assert_int_equal(tn_driver_load(table->name, &loaded, NULL), TN_OK);
     assert_int_equal(tn_driver_count(&loaded, &devices, reason, sizeof reason, NULL), TN_OK);
-    assert_int_equal(devices, 1);
+    assert_true(devices > 0 || *reason);
+    if (!strcmp(table->name, "cpu") || !strcmp(table->name, "reference")) {
+      assert_int_equal(devices, 1);
+      everywhere++;
+    }
     tn_driver_unload(&loaded);
   }
-  assert_true(count >= 1);
+  assert_int_equal(everywhere, 2);
 }
 
 int main(void) {

@@ -354,6 +354,7 @@ static enum MHD_Result dispatch(tn_exchange *exchange) {
     return tn_http_error(exchange, 415, NULL, "unsupported_encoding", "bodies are taken without a Content-Encoding");
   if (exchange->is_crowded) return tn_http_error(exchange, 503, NULL, NULL, "too many large bodies at once; try again");
   exchange->route = found;
+  atomic_fetch_add(&exchange->server->unsent, 1);
   if (tn_desk_give(&exchange->server->desk, exchange, exchange->body.size)) return MHD_YES;
   return tn_http_error(exchange, 503, NULL, NULL, "the server is stopping");
 }
@@ -451,6 +452,7 @@ void tn_http_completed(void *context, struct MHD_Connection *connection, void **
   if (!exchange) return;
   tn_connections_set_busy(&server->connections, connection, false);
   tn_generation_leave(exchange);
+  if (exchange->route) atomic_fetch_sub(&server->unsent, 1);
   log_exchange(exchange, code);
   tn_generation_destroy(exchange->generation);
   drop_body(exchange);

@@ -40,6 +40,7 @@ typedef struct tn_server {
   uint64_t longest_ns;      /* of the steps before, as far as they were seen */
   uint64_t exchanges;       /* so far */
   atomic_size_t body_bytes; /* of all bodies that are kept at the moment */
+  atomic_size_t unsent;     /* exchanges that were given to the desk and whose answers are not sent whole */
   tn_exchange *active;      /* those with a generation */
 } tn_server;
 

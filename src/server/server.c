@@ -82,7 +82,7 @@ static bool watch(tn_server *server, tn_watch how) {
   for (tn_exchange *at = server->active; at; at = at->next) tn_generation_watch(at->generation, how);
   bool is_busy = server->active != NULL;
   tn_mutex_unlock(server->lock);
-  is_busy |= tn_desk_is_busy(&server->desk);
+  is_busy |= tn_desk_is_busy(&server->desk) || server->unsent > 0;
   tn_connections_watch(&server->connections);
   return watch_engine(server) || is_busy;
 }

@@ -57,6 +57,7 @@ function(tenon_device NAME)
   set(LABELS device)
   if(D_SLOW)
     list(APPEND LABELS slow)
+    set_tests_properties(device.${NAME}.kit PROPERTIES COST 300) # begun first, so that nobody waits for it in the end
   endif()
   set_tests_properties(
     device.${NAME}.kit device.${NAME}.goldens device.${NAME}.smollm2

@@ -8,8 +8,8 @@
 typedef struct tn_profile {
   tn_runner *runner;
   uint64_t ns[64], bytes[64], calls[64], instructions[64]; /* by opcode, since the last table */
-  uint64_t begin_ns;                     /* the trace's time 0 */
-  json_t *events;                        /* of the trace; NULL: none is wanted */
+  uint64_t begin_ns;                                       /* the trace's time 0 */
+  json_t *events;                                          /* of the trace; NULL: none is wanted */
 } tn_profile;
 
 /* Begins to measure; the devices do so until the runner is destroyed. TN_E_UNSUPPORTED: a device has no counters. */

@@ -7,7 +7,11 @@
 
 #include "kernels/simd/quarters.h"
 
+#if defined(__ARM_FEATURE_DOTPROD)
 #define TN_TILE_ROWS 12
+#else
+#define TN_TILE_ROWS 8 /* products in 16 bits take registers of their own */
+#endif
 #define TN_TILE_QUARTERS 1
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 #define TN_SLAB_PAIRS 1

@@ -112,6 +112,11 @@ static inline float tn_log(float x) {
   return (rest + f) + (float)n * TN_LN2_HIGH;
 }
 
+/* log(1 + exp(x)), x itself where exp would be too large to matter */
+static inline float tn_softplus(float x) {
+  return x > 20.0f ? x : tn_log(1.0f + tn_exp(x));
+}
+
 /* Hyperbolic tangent, within 2 ulp. Small: x + x z P(z), z = x^2 < 0.55^2, fit 1e-9; else 1 - 2 / (e^2|x| + 1). */
 #define TN_TANH_SMALL 0.55f
 #define TN_TANH_P0 -0.3333332f

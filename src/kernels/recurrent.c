@@ -100,11 +100,6 @@ static void scale_into(float *to, const float *from, uint32_t count, float facto
     tn_store_some(to + i, count - i, vf_mul(tn_load_some(from + i, count - i), vf_set1(factor)));
 }
 
-/* log(1 + exp(x)), x itself where exp would be too large to matter */
-static float softplus(float x) {
-  return x > 20.0f ? x : tn_log(1.0f + tn_exp(x));
-}
-
 static void load_row(const delta_job *job, uint32_t t, uint32_t head, delta_row *row) {
   const tn_kernel_call *call = job->call;
   const tn_delta_rule_attributes *a = job->a;
@@ -114,7 +109,7 @@ static void load_row(const delta_job *job, uint32_t t, uint32_t head, delta_row 
   float alpha = tn_floats(&call->inputs[1], t)[head] + ((const float *)call->inputs[4].data)[head];
   row->v = x + 2 * key_width + head * a->value_dim;
   row->y = tn_floats(&call->outputs[0], t) + head * a->value_dim;
-  row->decay = tn_exp(((const float *)call->inputs[3].data)[head] * softplus(alpha));
+  row->decay = tn_exp(((const float *)call->inputs[3].data)[head] * tn_softplus(alpha));
   row->rate = 1.0f / (1.0f + tn_exp(-tn_floats(&call->inputs[2], t)[head]));
   float q_scale = tn_rsqrt(dot(q, q, a->key_dim) + a->epsilon) * tn_rsqrt((float)a->key_dim);
   scale_into(row->q, q, a->key_dim, q_scale);

@@ -67,11 +67,6 @@ static float inverse_length(const float *x, uint32_t count, float epsilon) {
   return tn_rsqrt(sum + epsilon);
 }
 
-/* log(1 + exp(x)), x itself where exp would be too large to matter */
-static float softplus(float x) {
-  return x > 20.0f ? x : tn_log(1.0f + tn_exp(x));
-}
-
 /* What one row does to columns [begin, end) of one head's memory. */
 typedef struct delta_row {
   const float *q, *k, *v; /* of the head */
@@ -90,7 +85,7 @@ static delta_row row_of(const tn_kernel_call *call, uint32_t t, uint32_t head) {
                    .k = x + key_width + key_head * a->key_dim,
                    .v = x + 2 * key_width + head * a->value_dim,
                    .y = tn_floats(&call->outputs[0], t) + head * a->value_dim};
-  row.decay = tn_exp(((const float *)call->inputs[3].data)[head] * softplus(alpha));
+  row.decay = tn_exp(((const float *)call->inputs[3].data)[head] * tn_softplus(alpha));
   row.rate = 1.0f / (1.0f + tn_exp(-tn_floats(&call->inputs[2], t)[head]));
   row.q_scale = inverse_length(row.q, a->key_dim, a->epsilon) * tn_rsqrt((float)a->key_dim);
   row.k_scale = inverse_length(row.k, a->key_dim, a->epsilon);

@@ -3,7 +3,7 @@
 # sets give the same bits, so there the default model's continuation is that of one.
 set(ARM_TESTS kernels.instructions model.bits)
 add_custom_target(arm-tests DEPENDS tenon-command device-logits)
-foreach(NAME fast_linear fast_ops math)
+foreach(NAME fast_groups fast_linear fast_ops math)
   list(APPEND ARM_TESTS kernels.${NAME})
   add_dependencies(arm-tests test-kernels-${NAME})
 endforeach()

@@ -56,7 +56,7 @@ void tn_make_moe_route(tn_maker *maker) {
 /* ---- the experts' products ---- */
 
 typedef struct expert_shape {
-  uint32_t format, experts, chosen, cols, width, each, activation, gated;
+  uint32_t x_dtype, format, experts, chosen, cols, width, each, activation, gated;
   float limit;
   bool bias;
 } expert_shape;
@@ -76,8 +76,9 @@ static tn_case *expert_case(const expert_shape *s, uint32_t rows) {
   if (!c) return NULL;
   const tn_moe_linear_attributes attributes = {sizeof attributes, s->each, s->activation, s->gated, s->limit, 1.702f};
   const uint32_t dims[3] = {s->experts, s->gated ? 2 * s->width : s->width, s->cols};
-  uint32_t x = tn_case_input(c, TN_F32, TN_DIM_T, s->each ? s->cols * s->chosen : s->cols);
-  uint32_t w = tn_case_weight(c, s->format, 3, dims, TN_USE_LINEAR | (s->gated ? TN_USE_GATED : 0));
+  uint32_t uses = (s->x_dtype == TN_Q8A ? TN_USE_LINEAR_Q8A : TN_USE_LINEAR) | (s->gated ? TN_USE_GATED : 0);
+  uint32_t x = tn_case_input(c, s->x_dtype, TN_DIM_T, s->each ? s->cols * s->chosen : s->cols);
+  uint32_t w = tn_case_weight(c, s->format, 3, dims, uses);
   uint32_t choice = tn_case_input(c, TN_I32, TN_DIM_T, s->chosen);
   uint32_t y = tn_case_output(c, TN_F32, TN_DIM_T, s->chosen * s->width);
   int64_t bias = -1;
@@ -90,31 +91,47 @@ static tn_case *expert_case(const expert_shape *s, uint32_t rows) {
   }
   tn_case_op(c, TN_OP_MOE_LINEAR, &attributes, TN_CASE_LIST(x, w, choice, bias), TN_CASE_LIST(y));
   c->dtype = (uint8_t)s->format;
-  tn_case_say(c, "%s [%u,%u,%u] %u chosen rows=%u", tn_dtype_name((tn_dtype)s->format), dims[0], dims[1], dims[2],
-              s->chosen, rows);
+  tn_case_say(c, "%s x %s [%u,%u,%u] %u chosen rows=%u", tn_dtype_name((tn_dtype)s->x_dtype),
+              tn_dtype_name((tn_dtype)s->format), dims[0], dims[1], dims[2], s->chosen, rows);
   if (s->activation) tn_case_say(c, " act=%u", s->activation);
   tn_case_say(c, "%s%s%s%s", s->each ? " each" : "", s->gated ? " gated" : "", s->limit > 0 ? " limit" : "",
               s->bias ? " bias" : "");
   return c;
 }
 
+/* Every format with each type of activations: one row, a few, and so many that experts have more than a tile takes. */
+static void expert_formats(tn_maker *maker) {
+  static const uint32_t x_dtypes[] = {TN_F32, TN_Q8A, TN_BF16};
+  for (uint32_t i = 0; i < tn_maker_format_count; i++)
+    for (uint32_t k = 0; k < TN_COUNT(x_dtypes) && !maker->stopped; k++) {
+      if (x_dtypes[k] == TN_BF16 && tn_maker_formats[i] != TN_BF16) continue;
+      expert_shape shape = {x_dtypes[k], tn_maker_formats[i], 6, 2, 256, 20, i % 2, TN_ACTIVATION_NONE, 0, 0, false};
+      tn_maker_emit(maker, expert_case(&shape, 1));
+      shape.each = !shape.each;
+      tn_maker_emit(maker, expert_case(&shape, 7));
+      if (shape.x_dtype == TN_F32) continue;
+      shape.gated = 1;
+      shape.activation = TN_ACTIVATION_SILU;
+      tn_maker_emit(maker, expert_case(&shape, 41));
+    }
+}
+
 void tn_make_moe_linear(tn_maker *maker) {
-  static const expert_shape large = {TN_Q8_0, 16, 4, 1024, 512, 0, TN_ACTIVATION_SILU, 1, 0, false};
+  static const uint32_t timed[] = {TN_Q8_0, TN_Q4_K, TN_MXFP4};
   if (maker->perf) {
-    tn_maker_emit(maker, expert_case(&large, 1));
-    tn_maker_emit(maker, expert_case(&large, 64));
+    for (size_t i = 0; i < TN_COUNT(timed) && !maker->stopped; i++) {
+      expert_shape large = {TN_Q8A, timed[i], 16, 4, 1024, 512, 0, TN_ACTIVATION_SILU, 1, 0, false};
+      tn_maker_emit(maker, expert_case(&large, 1));
+      tn_maker_emit(maker, expert_case(&large, 64));
+    }
     return;
   }
-  for (uint32_t i = 0; i < tn_maker_format_count && !maker->stopped; i++) {
-    expert_shape shape = {tn_maker_formats[i], 6, 2, 256, 20, i % 2, TN_ACTIVATION_NONE, 0, 0, false};
-    tn_maker_emit(maker, expert_case(&shape, 1));
-    shape.each = !shape.each;
-    tn_maker_emit(maker, expert_case(&shape, 7));
-  }
+  expert_formats(maker);
   for (uint32_t activation = 0; activation <= TN_ACTIVATION_TANH && !maker->stopped; activation++) {
-    expert_shape shape = {TN_F32, 5, 3, 33, 17, 0, activation, 1, 0, activation % 2};
+    expert_shape shape = {TN_F32, TN_F32, 5, 3, 33, 17, 0, activation, 1, 0, activation % 2};
     tn_maker_emit(maker, expert_case(&shape, 7));
     shape.format = TN_Q8_0;
+    shape.x_dtype = activation % 2 ? TN_F32 : TN_Q8A;
     shape.cols = 64;
     shape.limit = 0.5f;
     tn_maker_emit(maker, expert_case(&shape, 3));

@@ -254,31 +254,34 @@ void tn_make_linear(tn_maker *maker) {
 
 /* ---- head_linear: a matrix for each head ---- */
 
-static tn_case *head_case(uint32_t format, uint32_t heads, uint32_t cols, uint32_t width, uint32_t pass,
-                          uint32_t rows) {
+static tn_case *head_case(uint32_t x_dtype, uint32_t format, uint32_t heads, uint32_t cols, uint32_t width,
+                          uint32_t pass, uint32_t rows) {
   tn_case *c = tn_case_create(TN_OP_HEAD_LINEAR, rows, 1);
   if (!c) return NULL;
   const tn_head_linear_attributes attributes = {sizeof attributes, pass};
-  uint32_t x = tn_case_input(c, TN_F32, TN_DIM_T, heads * (cols + pass));
-  uint32_t w = tn_case_weight(c, format, 3, (const uint32_t[]){heads, width, cols}, TN_USE_LINEAR);
+  uint32_t x = tn_case_input(c, x_dtype, TN_DIM_T, heads * (cols + pass));
+  uint32_t w = tn_case_weight(c, format, 3, (const uint32_t[]){heads, width, cols},
+                              x_dtype == TN_Q8A ? TN_USE_LINEAR_Q8A : TN_USE_LINEAR);
   uint32_t y = tn_case_output(c, TN_F32, TN_DIM_T, heads * (pass + width));
   tn_case_fill(c, x, TN_FILL_RANDOM, cols);
   tn_case_fill(c, w, TN_FILL_RANDOM, format + width);
   tn_case_op(c, TN_OP_HEAD_LINEAR, &attributes, TN_CASE_LIST(x, w), TN_CASE_LIST(y));
   c->dtype = (uint8_t)format;
-  tn_case_say(c, "%s %u heads of [%u,%u], %u passed on, rows=%u", tn_dtype_name((tn_dtype)format), heads, width, cols,
-              pass, rows);
+  tn_case_say(c, "%s x %s %u heads of [%u,%u], %u passed on, rows=%u", tn_dtype_name((tn_dtype)x_dtype),
+              tn_dtype_name((tn_dtype)format), heads, width, cols, pass, rows);
   return c;
 }
 
 void tn_make_head_linear(tn_maker *maker) {
   if (maker->perf) {
-    tn_maker_emit(maker, head_case(TN_F16, 16, 128, 512, 64, 64));
+    tn_maker_emit(maker, head_case(TN_F32, TN_F16, 16, 128, 512, 64, 64));
     return;
   }
   for (uint32_t i = 0; i < tn_maker_format_count && !maker->stopped; i++) {
-    uint32_t block = (uint32_t)tn_dtype_block_elements((tn_dtype)tn_maker_formats[i]);
-    tn_maker_emit(maker, head_case(tn_maker_formats[i], 3, block > 1 ? block : 33, 20, i % 3 * 5, 1));
-    tn_maker_emit(maker, head_case(tn_maker_formats[i], 2, block > 1 ? 2 * block : 72, 17, i % 2 * 8, 7));
+    uint32_t format = tn_maker_formats[i], block = (uint32_t)tn_dtype_block_elements((tn_dtype)format);
+    tn_maker_emit(maker, head_case(TN_F32, format, 3, block > 1 ? block : 33, 20, i % 3 * 5, 1));
+    tn_maker_emit(maker, head_case(TN_F32, format, 2, block > 1 ? 2 * block : 72, 17, i % 2 * 8, 7));
+    tn_maker_emit(maker, head_case(TN_Q8A, format, 3, block > 1 ? block : 32, 20, 0, 15));
+    if (format == TN_BF16) tn_maker_emit(maker, head_case(TN_BF16, format, 3, 33, 20, 0, 15));
   }
 }

@@ -66,6 +66,11 @@ tn_status tn_compile_graph(tn_graph *graph, const tn_place_target *target, const
   return status;
 }
 
+static bool is_gated(const tn_graph_op *op) {
+  if (op->opcode == TN_OP_MOE_LINEAR) return ((const tn_moe_linear_attributes *)(const void *)op->attributes)->gated;
+  return op->opcode == TN_OP_LINEAR && ((const tn_linear_attributes *)(const void *)op->attributes)->gated;
+}
+
 uint32_t tn_weight_uses(const tn_graph *graph, tn_ref weight, uint32_t device) {
   uint32_t uses = 0;
   for (size_t i = 0; i < graph->op_count; i++) {
@@ -75,14 +80,9 @@ uint32_t tn_weight_uses(const tn_graph *graph, tn_ref weight, uint32_t device) {
       if (op->inputs[k] != weight) continue;
       if (op->opcode == TN_OP_EMBED) {
         uses |= TN_USE_EMBED;
-      } else if (op->opcode == TN_OP_LINEAR && k == 1) {
+      } else if (tn_op_is_linear(op->opcode) && k == 1) {
         uses |= graph->values[op->inputs[0]].dtype == TN_Q8A ? TN_USE_LINEAR_Q8A : TN_USE_LINEAR;
-        if (((const tn_linear_attributes *)(const void *)op->attributes)->gated) uses |= TN_USE_GATED;
-      } else if (op->opcode == TN_OP_HEAD_LINEAR && k == 1) {
-        uses |= TN_USE_LINEAR;
-      } else if (op->opcode == TN_OP_MOE_LINEAR && k == 1) {
-        uses |= TN_USE_LINEAR;
-        if (((const tn_moe_linear_attributes *)(const void *)op->attributes)->gated) uses |= TN_USE_GATED;
+        if (is_gated(op)) uses |= TN_USE_GATED;
       } else {
         uses |= TN_USE_VECTOR;
       }

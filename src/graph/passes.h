@@ -21,6 +21,11 @@ typedef struct tn_place_target {
   uint32_t fallback;              /* the device that runs what the wanted one doesn't */
 } tn_place_target;
 
+/* Does the op multiply activations, its input 0, by a matrix or several, its input 1? */
+static inline bool tn_op_is_linear(uint32_t opcode) {
+  return opcode == TN_OP_LINEAR || opcode == TN_OP_MOE_LINEAR || opcode == TN_OP_HEAD_LINEAR;
+}
+
 /* The device an op is wanted on. */
 uint32_t tn_place_wanted(const tn_place_target *target, const tn_graph_op *op);
 

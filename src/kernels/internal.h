@@ -15,6 +15,11 @@
 #define tn_tile_pairs TN_FOR_ISA(tn_tile_pairs)
 #define tn_slab_pairs TN_FOR_ISA(tn_slab_pairs)
 #define tn_has_pairs TN_FOR_ISA(tn_has_pairs)
+#define tn_product_of TN_FOR_ISA(tn_product_of)
+#define tn_product_slab TN_FOR_ISA(tn_product_slab)
+#define tn_product_tile TN_FOR_ISA(tn_product_tile)
+#define tn_units_a_task TN_FOR_ISA(tn_units_a_task)
+#define tn_slab_bytes TN_FOR_ISA(tn_slab_bytes)
 #define tn_finish_tile TN_FOR_ISA(tn_finish_tile)
 #define tn_widen_block TN_FOR_ISA(tn_widen_block)
 #define tn_embed TN_FOR_ISA(tn_embed)
@@ -52,7 +57,15 @@
 #define tn_spin_bf16 TN_FOR_ISA(tn_spin_bf16)
 #define tn_spin_read TN_FOR_ISA(tn_spin_read)
 
-/* ---- linear ---- */
+/* ---- linear, moe_linear, head_linear ---- */
+
+/* A row of activations, or a part of one, as a slab takes it: its values; of q8a the quants, and the scales and sums of
+ * their blocks. */
+typedef struct tn_activations {
+  const uint8_t *values;
+  const float *scales;
+  const int32_t *sums;
+} tn_activations;
 
 /* Activations of up to TN_TILE_ROWS rows, rearranged so that a tile kernel finds everything at fixed distances.
  * For block layouts, per block of 32 columns (R rows):
@@ -66,10 +79,9 @@
 #endif
 
 /* Fills a slab from `rows` q8a rows. */
-void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
-                    tn_layout_shape shape);
+void tn_slab_blocks(void *slab, const tn_activations *x, uint32_t rows, uint32_t columns, tn_layout_shape shape);
 /* Fills a float slab from f32, q8a or bf16 rows. */
-void tn_slab_floats(float *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns, uint32_t dtype);
+void tn_slab_floats(float *slab, const tn_activations *x, uint32_t rows, uint32_t columns, uint32_t dtype);
 
 /* `panels` (at most TN_BLOCK_PANELS, or 2 of a gated matrix) neighbouring panels of a block layout against a slab of
  * `rows` <= TN_TILE_ROWS rows: out[panels][rows][16]. Per block of 32 columns, in order: acc = fma(exact integer dot,
@@ -91,9 +103,33 @@ void tn_tile_floats(const tn_matrix *matrix, const uint8_t *panel, uint32_t pane
  * products. */
 #define TN_PAIR_ROWS 12u
 bool tn_has_pairs(void);
-void tn_slab_pairs(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns);
+void tn_slab_pairs(void *slab, const tn_activations *x, uint32_t rows, uint32_t columns);
 void tn_tile_pairs(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const void *slab, uint32_t rows,
                    float *out);
+
+/* How activations of one type are multiplied by a matrix, whichever of the above it takes (linear_product.c). */
+typedef enum tn_product_way { TN_PRODUCT_FLOATS, TN_PRODUCT_BLOCKS, TN_PRODUCT_PAIRS } tn_product_way;
+typedef struct tn_product {
+  tn_matrix matrix;
+  tn_product_way way;
+  uint32_t dtype;        /* of the activations */
+  uint32_t rows, panels; /* at most, in one tile */
+  uint32_t step;         /* panels of one unit of work: 2 where gated */
+  uint32_t units;        /* of the matrix */
+} tn_product;
+
+/* `w` is a matrix, or several of one size. */
+tn_product tn_product_of(const tn_tensor *x, const tn_tensor *w);
+/* Fills a slab with `rows` <= product->rows rows of activations. */
+void tn_product_slab(const tn_product *product, void *slab, const tn_activations *x, uint32_t rows);
+/* `panels` <= product->panels neighbouring panels against the slab: out[panels][rows][16]. */
+void tn_product_tile(const tn_product *product, const uint8_t *panel, uint32_t panels, void *slab, uint32_t rows,
+                     float *out);
+/* Bytes that a slab of as many rows as tiles take needs, whatever way it is. */
+uint64_t tn_slab_bytes(uint64_t columns);
+/* How many units make a task, of `all` to be done: so that there are a few tasks for each worker and, where a task's
+ * weights are used `again` and again, that they stay in the cache. */
+uint32_t tn_units_a_task(const tn_product *product, uint64_t all, uint32_t workers, bool again);
 
 /* Vector v < 8 of a block's quants: 16 lanes of four bytes, columns 4v .. 4v + 3. */
 TN_INLINE vi tn_load_quants(const uint8_t *quants, const int bits, const int v) {
@@ -218,6 +254,18 @@ TN_INLINE uint32_t tn_rows(const tn_tensor *tensor) {
 }
 TN_INLINE float *tn_floats(const tn_tensor *tensor, uint64_t row) {
   return (float *)(void *)tn_row_at(tensor, row);
+}
+/* Columns from `column` on of a row of activations; of q8a from the begin of a block on. */
+TN_INLINE tn_activations tn_activations_at(const tn_tensor *x, uint64_t row, uint32_t column) {
+  const uint8_t *bytes = tn_row_at(x, row);
+  if (x->dtype != TN_Q8A) {
+    uint64_t size = x->dtype == TN_BF16 ? sizeof(uint16_t) : sizeof(float);
+    return (tn_activations){.values = bytes + column * size};
+  }
+  uint64_t blocks = ((uint64_t)tn_columns(x) + TN_BLOCK - 1) / TN_BLOCK;
+  const float *scales = (const float *)(const void *)(bytes + blocks * TN_BLOCK);
+  const int32_t *sums = (const int32_t *)(const void *)(scales + blocks);
+  return (tn_activations){bytes + column, scales + column / TN_BLOCK, sums + column / TN_BLOCK};
 }
 /* Input `index` of a call, NULL where it is absent. */
 TN_INLINE const tn_tensor *tn_input(const tn_kernel_call *call, uint32_t index) {

@@ -6,19 +6,13 @@
 #include "kernels/internal.h"
 #include "kernels/vector_math.h"
 
-#define TASK_BYTES (256u << 10) /* of weights in a task over many rows: they should stay in the second-level cache */
-#define TASKS_A_WORKER 6u       /* so that a worker who comes late or is taken away costs little */
-
 typedef struct linear_job {
   const tn_kernel_call *call;
-  tn_matrix matrix;
+  tn_product product;
   tn_epilogue epilogue;
-  bool integers;      /* q8a against a block layout */
-  bool pairs;         /* bf16 against bf16, where the processor multiplies pairs of them */
   uint32_t row_count; /* M */
-  uint32_t group_rows, groups;
-  uint32_t step;                  /* panels that one unit of work has: 2 where gated */
-  uint32_t units, units_per_task; /* units of the whole matrix, of a task */
+  uint32_t groups;    /* of as many rows as a tile takes */
+  uint32_t units_a_task;
 } linear_job;
 
 /* A worker's workspace: which group's slab it holds, then a tile, then the slab. */
@@ -30,12 +24,8 @@ typedef struct linear_space {
 #define NO_GROUP 0xffffffffu
 
 uint64_t tn_linear_workspace(const tn_op_query *query) {
-  uint64_t columns = (uint64_t)(query->inputs[0].rank ? query->inputs[0].dims[query->inputs[0].rank - 1] : 0);
-  uint64_t blocks = (columns + TN_BLOCK - 1) / TN_BLOCK * TN_SLAB_BLOCK_BYTES(TN_TILE_ROWS) + TN_SLAB_HEAD_BYTES;
-  uint64_t floats = columns * TN_FLOAT_ROWS * sizeof(float);
-  uint64_t pairs = (columns + 1) / 2 * TN_MAX_TILE_ROWS * sizeof(uint32_t);
-  uint64_t most = blocks > floats ? blocks : floats;
-  return sizeof(linear_space) + (most > pairs ? most : pairs);
+  uint32_t rank = query->inputs[0].rank;
+  return sizeof(linear_space) + tn_slab_bytes((uint64_t)(rank ? query->inputs[0].dims[rank - 1] : 0));
 }
 
 TN_INLINE vf load_columns(const float *from, uint32_t count) {
@@ -101,20 +91,15 @@ void tn_finish_tile(const tn_epilogue *e, const float *tile, const float *gated_
 /* Units [begin, end) for one group of rows, as many panels at once as the tile takes. */
 static void run_units(const linear_job *job, linear_space *space, void *slab, uint32_t first_row, uint32_t rows,
                       uint32_t begin, uint32_t end) {
+  const tn_product *product = &job->product;
   const uint8_t *weights = (const uint8_t *)job->call->inputs[1].data;
-  uint32_t most = !job->integers ? TN_MAX_TILE_PANELS : job->step > TN_BLOCK_PANELS ? job->step : TN_BLOCK_PANELS;
-  for (uint32_t panel = begin * job->step; panel < end * job->step;) {
-    uint32_t left = end * job->step - panel, panels = left < most ? left : most;
-    const uint8_t *from = weights + panel * job->matrix.panel_bytes;
-    if (job->integers)
-      tn_tile_blocks(&job->matrix, from, panels, slab, rows, space->tile);
-    else if (job->pairs)
-      tn_tile_pairs(&job->matrix, from, panels, slab, rows, space->tile);
-    else
-      tn_tile_floats(&job->matrix, from, panels, slab, rows, space->tile);
-    for (uint32_t p = 0; p < panels; p += job->step) {
+  uint32_t step = product->step;
+  for (uint32_t panel = begin * step; panel < end * step;) {
+    uint32_t left = end * step - panel, panels = left < product->panels ? left : product->panels;
+    tn_product_tile(product, weights + panel * product->matrix.panel_bytes, panels, slab, rows, space->tile);
+    for (uint32_t p = 0; p < panels; p += step) {
       const float *tile = space->tile + p * rows * TN_LANES;
-      tn_finish_tile(&job->epilogue, tile, tile + rows * TN_LANES, first_row, rows, (panel + p) / job->step * TN_LANES);
+      tn_finish_tile(&job->epilogue, tile, tile + rows * TN_LANES, first_row, rows, (panel + p) / step * TN_LANES);
     }
     panel += panels;
   }
@@ -122,23 +107,18 @@ static void run_units(const linear_job *job, linear_space *space, void *slab, ui
 
 static void run_task(void *argument, uint32_t index, uint32_t worker) {
   const linear_job *job = (const linear_job *)argument;
-  const tn_tensor *x = &job->call->inputs[0];
-  uint32_t group = index % job->groups, begin = index / job->groups * job->units_per_task;
-  uint32_t end = begin + job->units_per_task < job->units ? begin + job->units_per_task : job->units;
-  uint32_t first_row = group * job->group_rows, rows = job->row_count - first_row;
-  if (rows > job->group_rows) rows = job->group_rows;
+  const tn_product *product = &job->product;
+  uint32_t group = index % job->groups, begin = index / job->groups * job->units_a_task;
+  uint32_t end = begin + job->units_a_task < product->units ? begin + job->units_a_task : product->units;
+  uint32_t first_row = group * product->rows, rows = job->row_count - first_row;
+  if (rows > product->rows) rows = product->rows;
   uint8_t *bytes = (uint8_t *)job->call->workspace + worker * job->call->workspace_bytes;
   linear_space *space = (linear_space *)(void *)bytes;
   void *slab = bytes + sizeof *space;
   if (space->group != group) {
-    if (job->integers) {
-      tn_slab_blocks(slab, tn_row_at(x, first_row), x->row_bytes, rows, job->matrix.columns,
-                     tn_layout_shape_of(job->matrix.kind));
-    } else if (job->pairs) {
-      tn_slab_pairs(slab, tn_row_at(x, first_row), x->row_bytes, rows, job->matrix.columns);
-    } else {
-      tn_slab_floats((float *)slab, tn_row_at(x, first_row), x->row_bytes, rows, job->matrix.columns, x->dtype);
-    }
+    tn_activations x[TN_MAX_TILE_ROWS];
+    for (uint32_t r = 0; r < rows; r++) x[r] = tn_activations_at(&job->call->inputs[0], first_row + r, 0);
+    tn_product_slab(product, slab, x, rows);
     space->group = group;
   }
   run_units(job, space, slab, first_row, rows, begin, end);
@@ -165,34 +145,22 @@ static void fill_epilogue(const tn_kernel_call *call, tn_epilogue *e) {
   }
 }
 
-/* How the work is cut. Few rows: the weights are read once, so tasks only need to be many enough. Many rows: a task's
+/* The work is cut so: few rows: the weights are read once, so tasks only need to be many enough. Many rows: a task's
  * weights stay in the cache while the groups of rows go by. */
-static void cut(linear_job *job, uint32_t workers) {
-  job->group_rows = job->integers ? TN_TILE_ROWS : job->pairs ? TN_PAIR_ROWS : TN_FLOAT_ROWS;
-  job->groups = (job->row_count + job->group_rows - 1) / job->group_rows;
-  job->step = job->matrix.gated ? 2 : 1;
-  job->units = job->matrix.panels / job->step;
-  uint64_t by_cache = TASK_BYTES / (job->matrix.panel_bytes * job->step) + 1;
-  uint64_t tasks = workers > 1 ? (uint64_t)workers * TASKS_A_WORKER : 1;
-  uint64_t by_workers = ((uint64_t)job->units * job->groups + tasks - 1) / tasks;
-  uint64_t most = job->groups == 1 ? by_workers : by_workers < by_cache ? by_workers : by_cache;
-  job->units_per_task = (uint32_t)(most < job->units ? most : job->units);
-  if (job->units_per_task < 4) job->units_per_task = 4;
-}
-
 tn_status tn_linear(const tn_kernel_call *call) {
   const tn_tensor *x = &call->inputs[0], *w = &call->inputs[1];
   linear_job job = {.call = call, .row_count = x->dims[0]};
-  job.matrix = tn_matrix_of(w->layout, w->dims[0], w->dims[1]);
-  job.integers = x->dtype == TN_Q8A && !tn_layout_shape_of(job.matrix.kind).step_bytes;
-  job.pairs = x->dtype == TN_BF16 && job.matrix.kind == TN_LAYOUT_BF16 && tn_has_pairs();
+  job.product = tn_product_of(x, w);
   fill_epilogue(call, &job.epilogue);
-  if (!job.row_count || !job.matrix.panels) return TN_OK;
-  cut(&job, call->parallel->workers);
-  for (uint32_t i = 0; i < call->parallel->workers; i++)
+  const tn_matrix *matrix = &job.product.matrix;
+  uint32_t workers = call->parallel->workers, units = job.product.units;
+  if (!job.row_count || !units) return TN_OK;
+  job.groups = (job.row_count + job.product.rows - 1) / job.product.rows;
+  job.units_a_task = tn_units_a_task(&job.product, (uint64_t)units * job.groups, workers, job.groups > 1);
+  for (uint32_t i = 0; i < workers; i++)
     *(uint32_t *)(void *)((uint8_t *)call->workspace + i * call->workspace_bytes) = NO_GROUP;
-  uint32_t tasks = (job.units + job.units_per_task - 1) / job.units_per_task * job.groups;
-  uint64_t work = job.matrix.panel_bytes * job.matrix.panels * job.groups;
+  uint32_t tasks = (units + job.units_a_task - 1) / job.units_a_task * job.groups;
+  uint64_t work = matrix->panel_bytes * matrix->panels * job.groups;
   tn_share(call, run_task, &job, tasks, work);
   return TN_OK;
 }

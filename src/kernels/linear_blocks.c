@@ -23,14 +23,13 @@ TN_INLINE void put_columns(uint8_t *block, uint32_t r, uint32_t rows, const int8
   __builtin_memcpy(block + r * TN_BLOCK, columns, TN_BLOCK);
 }
 
-void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
-                    tn_layout_shape shape) {
+void tn_slab_blocks(void *slab, const tn_activations *x, uint32_t rows, uint32_t columns, tn_layout_shape shape) {
   uint32_t blocks = columns / TN_BLOCK;
   uint64_t stride = TN_SLAB_BLOCK_BYTES(rows);
   for (uint32_t r = 0; r < rows; r++) {
-    const int8_t *quants = (const int8_t *)(x + r * row_bytes);
-    const float *scales = (const float *)(const void *)(quants + (uint64_t)blocks * TN_BLOCK);
-    const int32_t *sums = (const int32_t *)(const void *)(scales + blocks);
+    const int8_t *quants = (const int8_t *)x[r].values;
+    const float *scales = x[r].scales;
+    const int32_t *sums = x[r].sums;
     uint8_t *to = (uint8_t *)slab;
     for (uint32_t b = 0; b < blocks; b++, to += stride) {
       float *scale = (float *)(void *)(to + (uint64_t)rows * TN_BLOCK);

@@ -5,17 +5,16 @@
 #include "kernels/internal.h"
 #include "tensor/half.h"
 
-void tn_slab_floats(float *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
-                    uint32_t dtype) {
+void tn_slab_floats(float *slab, const tn_activations *x, uint32_t rows, uint32_t columns, uint32_t dtype) {
   for (uint32_t r = 0; r < rows; r++) {
-    const uint8_t *row = x + r * row_bytes;
+    const uint8_t *row = x[r].values;
     float *to = slab + r;
     if (dtype == TN_BF16) {
       const uint16_t *values = (const uint16_t *)(const void *)row;
       for (uint32_t k = 0; k < columns; k++, to += rows) *to = tn_bf16_to_f32(values[k]);
     } else if (dtype == TN_Q8A) {
-      const float *scales = (const float *)(const void *)(row + ((uint64_t)columns + 31) / 32 * 32);
-      for (uint32_t k = 0; k < columns; k++, to += rows) *to = (float)(int8_t)row[k] * scales[k / 32];
+      const float *scales = x[r].scales;
+      for (uint32_t k = 0; k < columns; k++, to += rows) *to = (float)(int8_t)row[k] * scales[k / TN_BLOCK];
     } else {
       const float *values = (const float *)(const void *)row;
       for (uint32_t k = 0; k < columns; k++, to += rows) *to = values[k];

@@ -111,16 +111,15 @@ static void put_halves(tn_layout_shape shape, int32_t sum, record *to) {
   to->second = -(int32_t)shape.offset * second;
 }
 
-void tn_slab_blocks(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns,
-                    tn_layout_shape shape) {
+void tn_slab_blocks(void *slab, const tn_activations *x, uint32_t rows, uint32_t columns, tn_layout_shape shape) {
   const uint32_t blocks = columns / TN_BLOCK, spare = shape.minimum ? 3 : 4;
   head *h = head_of(slab);
   record *records = records_of(h);
   int32_t *exponents = (int32_t *)(void *)(records + blocks * rows);
   for (uint32_t r = 0; r < rows; r++) {
-    const int8_t *quants = (const int8_t *)__builtin_assume_aligned(x + r * row_bytes, 8);
-    const float *scales = (const float *)(const void *)(quants + blocks * TN_BLOCK);
-    const int32_t *sums = (const int32_t *)(const void *)(scales + blocks);
+    const int8_t *quants = (const int8_t *)__builtin_assume_aligned(x[r].values, 8);
+    const float *scales = x[r].scales;
+    const int32_t *sums = x[r].sums;
     record *to = &records[r];
     uint32_t largest = 1;
     h->not_finite[r] = 0;

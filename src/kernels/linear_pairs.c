@@ -10,9 +10,9 @@ bool tn_has_pairs(void) {
   return __builtin_cpu_supports("avx512bf16");
 }
 
-void tn_slab_pairs(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns) {
+void tn_slab_pairs(void *slab, const tn_activations *x, uint32_t rows, uint32_t columns) {
   for (uint32_t r = 0; r < rows; r++) {
-    const uint8_t *row = x + r * row_bytes;
+    const uint8_t *row = x[r].values;
     uint32_t *to = (uint32_t *)slab + r, pair = 0;
     for (uint32_t i = 0; i < columns / 2; i++, to += rows) __builtin_memcpy(to, row + (uint64_t)i * 4, 4);
     if (columns % 2) {
@@ -100,8 +100,8 @@ bool tn_has_pairs(void) {
   return false;
 }
 
-void tn_slab_pairs(void *slab, const uint8_t *x, uint64_t row_bytes, uint32_t rows, uint32_t columns) {
-  (void)slab, (void)x, (void)row_bytes, (void)rows, (void)columns;
+void tn_slab_pairs(void *slab, const tn_activations *x, uint32_t rows, uint32_t columns) {
+  (void)slab, (void)x, (void)rows, (void)columns;
 }
 
 void tn_tile_pairs(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, const void *slab, uint32_t rows,

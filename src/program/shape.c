@@ -29,6 +29,12 @@ static bool is_rows(const tn_value_desc *value) {
   return value->rank == 2 && is_float(value) && value->dims[1] > 0;
 }
 
+/* A matrix of what linears take. */
+static bool is_activations(const tn_value_desc *value) {
+  return value->rank == 2 && (is_float(value) || value->dtype == TN_Q8A || value->dtype == TN_BF16) &&
+         value->dims[1] > 0;
+}
+
 /* A vector weight of `count` values. */
 static bool is_vector(const tn_value_desc *value, int32_t count) {
   return is_weight(value) && value->rank == 1 && value->dims[0] == count;
@@ -73,8 +79,7 @@ static bool tn_shape_select_rows(rule_call *call) {
 static bool tn_shape_linear(rule_call *call) {
   const tn_linear_attributes *attributes = call->query->attributes;
   const tn_value_desc *x = &call->in[0], *w = &call->in[1], *bias = &call->in[2], *residual = &call->in[3];
-  if (x->rank != 2 || (x->dtype != TN_F32 && x->dtype != TN_Q8A && x->dtype != TN_BF16))
-    return refuse(call, "x must be f32, q8a or bf16 [M, K]");
+  if (!is_activations(x)) return refuse(call, "x must be f32, q8a or bf16 [M, K]");
   if (!is_weight(w) || w->rank != 2) return refuse(call, "W must be a weight [N, K]");
   if (w->dims[1] != x->dims[1]) return refuse(call, "x and W disagree in K");
   if (attributes->activation > TN_ACTIVATION_TANH) return refuse(call, "unknown activation");
@@ -330,13 +335,15 @@ static bool tn_shape_moe_route(rule_call *call) {
 static bool tn_shape_moe_linear(rule_call *call) {
   const tn_moe_linear_attributes *a = call->query->attributes;
   const tn_value_desc *x = &call->in[0], *w = &call->in[1], *experts = &call->in[2], *y = &call->out[0];
-  if (!is_rows(x)) return refuse(call, "x must be f32 [M, K]");
+  if (!is_activations(x)) return refuse(call, "x must be f32, q8a or bf16 [M, K]");
   if (!is_choice(experts, x->dims[0])) return refuse(call, "experts must be i32 [M, chosen experts]");
   if (!is_weight(w) || w->rank != 3 || w->dims[0] > (int32_t)TN_MAX_EXPERTS)
     return refuse(call, "W must be a weight [experts, N, K]");
   if (a->each > 1 || a->gated > 1 || a->activation > TN_ACTIVATION_TANH) return refuse(call, "unknown attribute");
   if (x->dims[1] != (int64_t)w->dims[2] * (a->each ? experts->dims[1] : 1))
     return refuse(call, "x and W disagree in K");
+  if (a->each && x->dtype == TN_Q8A && w->dims[2] % (int32_t)TN_Q8A_BLOCK)
+    return refuse(call, "the parts of a q8a x must be whole blocks");
   if (a->gated && w->dims[1] % 2) return refuse(call, "a gated W must have an even number of rows");
   int64_t columns = a->gated ? w->dims[1] / 2 : w->dims[1];
   if (!is_rows(y) || y->dims[0] != x->dims[0] || y->dims[1] != columns * experts->dims[1])
@@ -400,9 +407,13 @@ static bool tn_shape_delta_rule(rule_call *call) {
 static bool tn_shape_head_linear(rule_call *call) {
   const tn_head_linear_attributes *a = call->query->attributes;
   const tn_value_desc *x = &call->in[0], *w = &call->in[1], *y = &call->out[0];
-  if (!is_rows(x) || !is_rows(y) || x->dims[0] != y->dims[0]) return refuse(call, "operands must be f32 [M, ..]");
+  if (!is_activations(x) || !is_rows(y) || x->dims[0] != y->dims[0])
+    return refuse(call, "x must be f32, q8a or bf16 [M, ..], the output f32");
+  if (a->pass && !is_float(x)) return refuse(call, "values are passed on of an f32 x");
   if (!is_weight(w) || w->rank != 3) return refuse(call, "W must be a weight [heads, N, K]");
   if (x->dims[1] != w->dims[0] * ((int64_t)w->dims[2] + a->pass)) return refuse(call, "x must be [M, heads * (K + P)]");
+  if (x->dtype == TN_Q8A && w->dims[2] % (int32_t)TN_Q8A_BLOCK)
+    return refuse(call, "the heads of a q8a x must be whole blocks");
   if (y->dims[1] != w->dims[0] * ((int64_t)w->dims[1] + a->pass))
     return refuse(call, "output must be [M, heads * (P + N)]");
   return true;

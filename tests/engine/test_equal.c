@@ -19,19 +19,21 @@ static const char *const MODELS[] = {"llama",        "llama-gqa3", "llama-rope3-
                                      "gptoss-mxfp4", "qwen35",     "qwen3next",        "deepseek3"};
 static const char *const KV[] = {"f16", "f32", "bf16", "int8"};
 
-/* Where a model runs: on a device, or spread over several. */
+/* Where a model runs: on a device, or spread over several; and what its weights become there, NULL: nothing. */
 typedef struct home {
-  const char *device, *place;
+  const char *device, *place, *weights;
 } home;
 
 static float *check_placed(const char *name, home where, const char *kv) {
   char path[512];
-  snprintf(path, sizeof path, "%s/golden/%s%s", TEST_DATA, name, strcmp(name, "deepseek3") ? "/model.gguf" : "");
+  bool is_folder = !strcmp(name, "deepseek3") || !strcmp(name, "qwen3moe");
+  snprintf(path, sizeof path, "%s/golden/%s%s", TEST_DATA, name, is_folder ? "" : "/model.gguf");
   tn_error error;
   tn_model *model;
   equal_ok(tn_model_open(path, &model, &error), &error);
   tn_runner_options options = {.device = where.device,
                                .place = where.place,
+                               .weights = where.weights,
                                .kv = kv,
                                .max_rows = 64,
                                .max_sequences = 8,
@@ -91,6 +93,20 @@ static void threads_change_nothing(void **state) {
   check_same("cpu,threads=1", "cpu,threads=2");
 }
 
+/* Experts of 4, 8 and 16 bits, which take 8-bit activations and bf16 ones: with any number of threads. */
+static void experts_hold_in_every_type(void **state) {
+  (void)state;
+  static const char *const models[] = {"qwen3moe", "gemma4-moe"}, *const weights[] = {"q4_0", "q8_0", "mxfp4", NULL};
+  for (size_t m = 0; m < TN_COUNT(models); m++)
+    for (size_t w = 0; w < TN_COUNT(weights); w++) {
+      float *one = check_placed(models[m], (home){.device = "cpu,threads=1", .weights = weights[w]}, "f16");
+      float *two = check_placed(models[m], (home){.device = "cpu,threads=2", .weights = weights[w]}, "f16");
+      assert_memory_equal(one, two, TOKENS * 320 * sizeof(float));
+      free(one);
+      free(two);
+    }
+}
+
 /* Each model spread over several devices of one kind gives the bits of one of them, however they lie. */
 static void placement_changes_nothing(void **state) {
   (void)state;
@@ -119,6 +135,7 @@ int main(void) {
       cmocka_unit_test(holds_in_private_memory),
       cmocka_unit_test(private_memory_is_the_reference),
       cmocka_unit_test(threads_change_nothing),
+      cmocka_unit_test(experts_hold_in_every_type),
       cmocka_unit_test(placement_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

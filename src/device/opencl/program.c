@@ -57,6 +57,11 @@ static bool can_quantise(const tn_device *device, const tn_op_query *query) {
   return query->opcode != TN_OP_NORM || ((const tn_norm_attributes *)query->attributes)->group % TN_Q8A_BLOCK == 0;
 }
 
+/* Matrices of experts and heads are multiplied by floats only. */
+static bool has_kernel_for(const tn_op_query *query) {
+  return (query->opcode != TN_OP_MOE_LINEAR && query->opcode != TN_OP_HEAD_LINEAR) || query->inputs[0].dtype == TN_F32;
+}
+
 tn_status tn_opencl_supports(tn_device *device, const tn_op_query *query) {
   char message[160];
   const tn_op_info *info = tn_op_info_of(query->opcode);
@@ -71,7 +76,7 @@ tn_status tn_opencl_supports(tn_device *device, const tn_op_query *query) {
     if (in->present && is_matrix(query, i) && !is_weight_format(in->dtype))
       return tn_opencl_fail(device, TN_E_UNSUPPORTED, "%s: no weights of dtype %u", info->name, in->dtype);
   }
-  if (!fits_local_memory(device, query) || !can_quantise(device, query))
+  if (!has_kernel_for(query) || !fits_local_memory(device, query) || !can_quantise(device, query))
     return tn_opencl_fail(device, TN_E_UNSUPPORTED, "%s: not on this device", info->name);
   return TN_OK;
 }

@@ -1,6 +1,6 @@
-/* quantise: where a linear's weight is in a quantised format and its device takes 8-bit activations, or the weight is
- * in bf16 and its device takes such activations, the input goes through one `quantise`, shared by all linears that read
- * it. */
+/* quantise: where the weight of a linear (or moe_linear, head_linear) is in a quantised format and its device takes
+ * 8-bit activations, or the weight is in bf16 and its device takes such activations, the input goes through one
+ * `quantise`, shared by all that read it. */
 #include "graph/passes.h"
 
 /* What the activations that meet weights of `dtype` become. */
@@ -18,12 +18,13 @@ static tn_dtype activations_for(uint32_t dtype) {
 
 /* The dtype that the input of `op` is to have on its device; TN_F32: it stays. */
 static tn_dtype wanted(const tn_graph *graph, const tn_place_target *target, const tn_graph_op *op) {
-  if (op->opcode != TN_OP_LINEAR || graph->values[op->inputs[0]].dtype != TN_F32) return TN_F32;
+  if (!tn_op_is_linear(op->opcode) || graph->values[op->inputs[0]].dtype != TN_F32) return TN_F32;
   tn_dtype dtype = activations_for(graph->values[op->inputs[1]].dtype);
   tn_op_query query;
   tn_graph_query(graph, op, &query);
   query.inputs[0].dtype = (uint8_t)dtype;
-  return dtype != TN_F32 && target->supports(target->context, op->device, &query) ? dtype : TN_F32;
+  if (dtype == TN_F32 || tn_shape_check(&query, NULL, 0) != TN_OK) return TN_F32;
+  return target->supports(target->context, op->device, &query) ? dtype : TN_F32;
 }
 
 /* `x` as `dtype` on `device`, made by an op before `at`, or none. */

@@ -41,13 +41,13 @@ static uint64_t matrix_count(const tn_weight_desc *desc) {
   return desc->rank == 3 ? desc->dims[0] : 1;
 }
 
-#define MATRIX_USES (TN_USE_EMBED | TN_USE_LINEAR | TN_USE_LINEAR_Q8A | TN_USE_GATED)
+#define LINEAR_USES (TN_USE_LINEAR | TN_USE_LINEAR_Q8A | TN_USE_GATED)
 
 tn_status tn_packed_layout(const tn_weight_desc *desc, tn_weight_layout *layout, const char **why) {
   *why = "there is no layout for a weight of this dtype, rank and uses";
   uint32_t kind = tn_packed_kind(desc->dtype);
   if (desc->uses == TN_USE_VECTOR) return tn_plain_layout(desc, layout);
-  uint32_t uses = desc->rank == 3 ? TN_USE_LINEAR | TN_USE_GATED : MATRIX_USES;
+  uint32_t uses = desc->rank == 3 ? LINEAR_USES : LINEAR_USES | TN_USE_EMBED;
   if (!desc->uses || desc->uses & ~uses || (desc->rank != 2 && desc->rank != 3) || kind == TN_LAYOUT_NONE) {
     return TN_E_UNSUPPORTED;
   }

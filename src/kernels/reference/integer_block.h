@@ -49,4 +49,15 @@ static inline void tn_integer_block_of(uint32_t dtype, const void *block, tn_int
   }
 }
 
+/* acc and what a block times 32 columns of q8a adds to it: (d scale) (sum of products of q, exact), then (m scale)
+ * sum. */
+static inline float tn_integer_block_add(float acc, const tn_integer_block *w, const int8_t *q, float scale,
+                                         int32_t sum) {
+  int32_t dot = 0;
+  for (int k = 0; k < 32; k++) dot += w->q[k] * q[k];
+  acc += (w->d * scale) * (float)dot;
+  if (w->has_offset) acc += (w->m * scale) * (float)sum;
+  return acc;
+}
+
 #endif

@@ -74,11 +74,7 @@ static void integer_tile(const tn_tensor *x, const tn_tensor *weight, uint32_t n
     tn_integer_block_of(weight->dtype, from + block * block_bytes, &w);
     for (uint32_t r = 0; r < rows; r++) {
       tn_q8a_row row = tn_q8a_row_of(tn_row_at(x, first + r), tn_cols(x));
-      const int8_t *q = row.q + block * TN_Q8A_BLOCK;
-      int32_t dot = 0;
-      for (uint32_t k = 0; k < TN_Q8A_BLOCK; k++) dot += w.q[k] * q[k];
-      acc[r] += (w.d * row.scale[block]) * (float)dot;
-      if (w.has_offset) acc[r] += (w.m * row.scale[block]) * (float)row.sum[block];
+      acc[r] = tn_integer_block_add(acc[r], &w, row.q + block * TN_Q8A_BLOCK, row.scale[block], row.sum[block]);
     }
   }
 }

@@ -1,13 +1,10 @@
 /* moe_route, moe_linear, moe_combine: a row goes through a few of many experts.
  *
  * Experts are chosen one after the other, each time the best that is left, ties to the lower number; so a row's choice
- * depends on its own scores alone. Products are summed like linear's: acc = acc + x[k] * w[k], k in order. */
+ * depends on its own scores alone. Products are summed like linear's. */
 #include "kernels/math.h"
 #include "kernels/reference/reference.h"
-#include "tensor/decode.h"
 
-/* Values decoded at a time: a whole number of blocks of every format. */
-#define CHUNK 256u
 #define COLUMNS_A_TASK 64u
 
 /* ---- routing ---- */
@@ -118,19 +115,6 @@ tn_status tn_reference_moe_route(const tn_kernel_call *call) {
 
 /* ---- the experts' products ---- */
 
-/* x[K] . row `row` of the weight, counted over all experts. */
-static float product(const tn_tensor *weight, uint32_t row, const float *x) {
-  float w[CHUNK], acc = 0.0f;
-  uint32_t cols = tn_cols(weight);
-  const char *from = tn_row_at(weight, row);
-  for (uint32_t begin = 0; begin < cols; begin += CHUNK) {
-    uint32_t count = cols - begin < CHUNK ? cols - begin : CHUNK;
-    tn_decode_row((tn_dtype)weight->dtype, from + tn_row_bytes(weight->dtype, begin), w, count);
-    for (uint32_t k = 0; k < count; k++) acc += x[begin + k] * w[k];
-  }
-  return acc;
-}
-
 static float gated(const tn_moe_linear_attributes *a, float gate, float value) {
   if (!(a->limit > 0.0f)) return tn_reference_activate(a->activation, gate) * value;
   float g = gate > a->limit ? a->limit : gate;
@@ -149,22 +133,23 @@ static void linear_part(void *argument, uint32_t index, uint32_t worker) {
   uint32_t m = index / parts / used, u = index / parts % used, begin = index % parts * COLUMNS_A_TASK;
   uint32_t end = begin + COLUMNS_A_TASK < columns ? begin + COLUMNS_A_TASK : columns;
   uint32_t expert = (uint32_t)((const int32_t *)tn_row_at(choice, m))[u];
-  const float *x = tn_floats(&call->inputs[0], m) + (a->each ? u * tn_cols(weight) : 0);
+  const tn_tensor *x = &call->inputs[0];
+  uint32_t column = a->each ? u * tn_cols(weight) : 0;
   const float *b = bias ? (const float *)bias->data + (uint64_t)expert * rows : NULL;
   float *y = tn_floats(&call->outputs[0], m) + u * columns;
   for (uint32_t n = begin; n < end; n++) {
-    float gate = product(weight, expert * rows + n, x);
+    float gate = tn_reference_part_product(x, m, column, weight, expert * rows + n);
     if (b) gate += b[n];
     if (!a->gated) {
       y[n] = tn_reference_activate(a->activation, gate);
       continue;
     }
-    float value = product(weight, expert * rows + columns + n, x);
+    float value = tn_reference_part_product(x, m, column, weight, expert * rows + columns + n);
     y[n] = gated(a, gate, b ? value + b[columns + n] : value);
   }
 }
 
-/* x[M,K] or [M,U*K], W[E,N or 2N,K], experts[M,U], bias[E*N]? -> y[M,U*N] */
+/* x[M,K] or [M,U*K] in f32, bf16 or q8a, W[E,N or 2N,K], experts[M,U], bias[E*N]? -> y[M,U*N] */
 tn_status tn_reference_moe_linear(const tn_kernel_call *call) {
   const tn_moe_linear_attributes *a = call->attributes;
   const tn_tensor *weight = &call->inputs[1], *choice = &call->inputs[2];

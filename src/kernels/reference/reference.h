@@ -17,6 +17,10 @@
 /* y = f(x) of a tn_activation. */
 float tn_reference_activate(uint32_t activation, float x);
 
+/* x . w of a part of a row: columns of row `m` of x (f32, bf16 or q8a) from `column` on (q8a: from the begin of a block
+ * on), and row `n` of a weight, counted over all its matrices. */
+float tn_reference_part_product(const tn_tensor *x, uint32_t m, uint32_t column, const tn_tensor *weight, uint32_t n);
+
 /* Quantises `count` <= 32 values to block `block` of a q8a row of `cols` values; values past count are zeros.
  * q = x (127 / amax) to nearest, ties to even; scale = amax / 127. A block of only tiny values (amax < 2^-100, where
  * 127 / amax would overflow) is all zeros; a block holding an infinity or NaN gets q = 0, scale NaN, so that nothing

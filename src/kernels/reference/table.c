@@ -33,6 +33,11 @@ static int is_matrix(const tn_value_desc *value) {
          tn_dtype_block_bytes((tn_dtype)value->dtype) > 0;
 }
 
+/* What a matrix is multiplied by. */
+static int is_activations(const tn_value_desc *value) {
+  return is(value, TN_F32) || is(value, TN_Q8A) || is(value, TN_BF16);
+}
+
 /* Contiguous KV and its columns. */
 static int is_contiguous(const tn_value_desc *value) {
   return is(value, TN_F32) || is(value, TN_F16) || is(value, TN_BF16);
@@ -66,8 +71,8 @@ static int operands_are_known(const tn_op_query *query) {
   switch (query->opcode) {
     case TN_OP_EMBED: return is_matrix(&in[0]) && is(&out[0], TN_F32);
     case TN_OP_LINEAR:
-      return (is(&in[0], TN_F32) || is(&in[0], TN_Q8A) || is(&in[0], TN_BF16)) && is_matrix(&in[1]) &&
-             all_f32(in, 2, query->input_count) && all_f32(out, 0, query->output_count);
+      return is_activations(&in[0]) && is_matrix(&in[1]) && all_f32(in, 2, query->input_count) &&
+             all_f32(out, 0, query->output_count);
     case TN_OP_NORM: return all_f32(in, 0, query->input_count) && (is(&out[0], TN_F32) || is(&out[0], TN_Q8A));
     case TN_OP_QUANTISE: return is(&in[0], TN_F32) && (is(&out[0], TN_Q8A) || is(&out[0], TN_BF16));
     case TN_OP_KV_WRITE:
@@ -78,7 +83,9 @@ static int operands_are_known(const tn_op_query *query) {
     case TN_OP_ATTENTION_MASKED:
       return is(&in[0], TN_F32) && is_contiguous(&in[3]) && is(&in[4], TN_F32) && is(&out[0], TN_F32);
     case TN_OP_MOE_ROUTE: return all_f32(in, 0, query->input_count) && is(&out[0], TN_F32) && is(&out[1], TN_I32);
-    case TN_OP_MOE_LINEAR: return is(&in[0], TN_F32) && is_matrix(&in[1]) && is(&in[2], TN_I32) && is(&out[0], TN_F32);
+    case TN_OP_MOE_LINEAR:
+      return is_activations(&in[0]) && is_matrix(&in[1]) && is(&in[2], TN_I32) && is(&out[0], TN_F32);
+    case TN_OP_HEAD_LINEAR: return is_activations(&in[0]) && is_matrix(&in[1]) && is(&out[0], TN_F32);
     default: return all_f32(in, 0, query->input_count) && all_f32(out, 0, query->output_count);
   }
 }

@@ -67,7 +67,7 @@ endfunction()
 
 tenon_device(reference DEVICE reference MODELS all TOKENS 8)
 tenon_device(cpu DEVICE cpu MODELS all)
-tenon_device(toy DEVICE ${TOY} MODELS all -qwen35 -qwen3next TOKENS 6) # no recurrent states
+tenon_device(toy DEVICE ${TOY} MODELS all TOKENS 6)
 tenon_device(mixed PLACE "layer 0=reference,private-memory=1,1=cpu,threads=1,rest=cpu"
              KIT reference,private-memory=1 cpu,threads=1 MODELS all)
 

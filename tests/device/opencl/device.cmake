@@ -9,3 +9,17 @@ set_tests_properties(device.opencl.driver PROPERTIES LABELS device SKIP_RETURN_C
 set_property(TEST device.opencl.kit device.opencl.goldens device.opencl.smollm2 device.opencl.driver
                   device.opencl-mixed.kit device.opencl-mixed.goldens device.opencl-mixed.smollm2
              APPEND PROPERTY ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
+
+# Tests of this device's own, tests/device/opencl/test_NAME.c: device.opencl.NAME.
+file(GLOB OPENCL_TESTS CONFIGURE_DEPENDS ${DEVICE_TESTS}/device/opencl/test_*.c)
+foreach(SOURCE ${OPENCL_TESTS})
+  tenon_test_name(${SOURCE})
+  set(TARGET test-device-opencl-${NAME})
+  add_executable(${TARGET} ${SOURCE})
+  target_link_libraries(${TARGET} PRIVATE tenon PkgConfig::CMOCKA m)
+  target_include_directories(${TARGET} PRIVATE ${DEVICE_TESTS})
+  target_compile_definitions(${TARGET} PRIVATE TEST_DATA="${DATA}")
+  add_test(NAME device.opencl.${NAME} COMMAND ${TARGET})
+  set_tests_properties(device.opencl.${NAME} PROPERTIES LABELS device SKIP_RETURN_CODE 77
+                       ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_CURRENT_BINARY_DIR}/cache;ASAN_OPTIONS=detect_leaks=0")
+endforeach()

@@ -198,8 +198,8 @@ static tn_status pack_weight(tn_runner *runner, uint32_t device, tn_ref value, t
   tn_weight_source converted;
   uint8_t *memory = NULL;
   bool converts = tn_convert_needed(from);
-  tn_status status = converts ? tn_model_convert(runner->model, from, &memory, &converted, error)
-                              : tn_model_check_weight(runner->model, from, error);
+  tn_status status = tn_model_check_weight(runner->model, from, error);
+  if (status == TN_OK && converts) status = tn_model_convert(runner->model, from, &memory, &converted, error);
   if (status != TN_OK) return status;
   status = tn_device_weight_pack(on->opened, on->queue, &weight->desc, &weight->layout,
                                  converts ? &converted : from->sources, converts ? 1 : from->source_count, to, offset,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/os.h"
+#include "model/sound.h"
 #include "tensor/decode.h"
 #include "tensor/dtype.h"
 #include "tensor/encode.h"
@@ -77,61 +78,6 @@ tn_status tn_convert_plan(tn_graph *graph, const tn_container *file, const tn_sc
     return tn_fail(error, TN_E_INVALID, "%s: weights: %s given, but no matrix is in a float format%s%s", file->path,
                    weights, kept ? ": they are " : "", kept ? kept : "");
   return status;
-}
-
-/* ---- floats that are none ---- */
-
-typedef uint16_t __attribute__((aligned(1), may_alias)) loose_u16;
-typedef uint32_t __attribute__((aligned(1), may_alias)) loose_u32;
-
-/* The first of `count` floats of a type whose exponent is all ones (and, if `nan_only`, whose fraction isn't 0);
- * `count`: there is none. Runs are looked through first, then the one that has it. */
-static uint64_t first_unsound(tn_dtype dtype, const void *data, uint64_t count, bool nan_only) {
-  enum { RUN = 4096 };
-  const uint32_t exponent = dtype == TN_F32 ? 0x7f800000u : dtype == TN_BF16 ? 0x7f80u : 0x7c00u;
-  const uint32_t magnitude = dtype == TN_F32 ? 0x7fffffffu : 0x7fffu, least = exponent + nan_only;
-  const loose_u32 *wide = data;
-  const loose_u16 *narrow = data;
-  for (uint64_t begin = 0; begin < count; begin += RUN) {
-    uint64_t end = count - begin < RUN ? count : begin + RUN;
-    uint32_t largest = 0;
-    if (dtype == TN_F32)
-      for (uint64_t i = begin; i < end; i++) largest = (wide[i] & magnitude) > largest ? wide[i] & magnitude : largest;
-    else
-      for (uint64_t i = begin; i < end; i++)
-        largest = (narrow[i] & magnitude) > largest ? narrow[i] & magnitude : largest;
-    if (largest < least) continue;
-    while (((dtype == TN_F32 ? wide[begin] : narrow[begin]) & magnitude) < least) begin++;
-    return begin;
-  }
-  return count;
-}
-
-static const tn_file_tensor *tensor_at(const tn_container *file, const uint8_t *data) {
-  for (size_t i = 0; i < file->tensor_count; i++) {
-    const tn_file_tensor *tensor = file->tensors + i;
-    if (tensor->data && data >= tensor->data && data < tensor->data + tensor->bytes) return tensor;
-  }
-  return NULL;
-}
-
-tn_status tn_convert_check(const tn_graph_value *weight, const tn_container *file, tn_error *error) {
-  for (uint32_t s = 0; s < weight->source_count; s++) {
-    const tn_weight_source *source = weight->sources + s;
-    tn_dtype dtype = (tn_dtype)source->dtype;
-    if (dtype != TN_F32 && dtype != TN_F16 && dtype != TN_BF16) continue;
-    uint64_t count = source->rows * source->cols, at = first_unsound(dtype, source->data, count, weight->rank < 2);
-    if (at == count) continue;
-    size_t bytes = tn_dtype_block_bytes(dtype);
-    const uint8_t *data = (const uint8_t *)source->data + at * bytes;
-    const tn_file_tensor *tensor = tensor_at(file, data);
-    float value = 0;
-    tn_decode_row(dtype, data, &value, 1);
-    return tn_fail(error, TN_E_FORMAT, "%s: tensor %s: value %llu is %g, expected a number", file->path,
-                   tensor ? tensor->name : weight->name,
-                   (unsigned long long)(tensor ? (size_t)(data - tensor->data) / bytes : at), (double)value);
-  }
-  return TN_OK;
 }
 
 /* ---- converting ---- */
@@ -292,7 +238,7 @@ tn_status tn_convert(const tn_graph_value *weight, const tn_container *file, con
   }
   tn_status status = TN_OK;
   if (!stored || !out) status = tn_fail(error, TN_E_MEMORY, "%s: out of memory for %s", file->path, weight->name);
-  const tn_file_tensor *tensor = failed ? tensor_at(file, failed->source->data) : NULL;
+  const tn_file_tensor *tensor = failed ? tn_sound_tensor_at(file, failed->source->data) : NULL;
   if (failed)
     status = tn_fail(error, TN_E_FORMAT, "%s: tensor %s can't become %s: a value is no number or too large", file->path,
                      tensor ? tensor->name : weight->name, tn_dtype_name((tn_dtype)weight->dtype));

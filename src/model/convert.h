@@ -17,10 +17,6 @@ bool tn_convert_stays(const char *name, uint32_t rank, uint64_t cols);
 tn_status tn_convert_plan(tn_graph *graph, const tn_container *file, const tn_scales *scales, const char *weights,
                           bool exact, tn_error *error);
 
-/* Refuses a weight one of whose plain floats (f32, f16, bf16) is no number, or of a matrix infinite: names the file,
- * its tensor and the value's number. */
-tn_status tn_convert_check(const tn_graph_value *weight, const tn_container *file, tn_error *error);
-
 /* Is the weight to become another format than its sources have? */
 bool tn_convert_needed(const tn_graph_value *weight);
 /* All rows of such a weight in its own format: *source views them in *memory, which the caller frees. Errors name the

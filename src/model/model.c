@@ -1,6 +1,7 @@
 /* Opening a model: everything that can be checked is checked here, before any weight is touched (see model.h, tenon.h).
  */
 #include "model/model.h"
+#include "model/sound.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,7 +209,7 @@ tn_status tn_model_convert(const tn_model *model, const tn_graph_value *weight, 
 }
 
 tn_status tn_model_check_weight(const tn_model *model, const tn_graph_value *weight, tn_error *error) {
-  return tn_convert_check(weight, &model->file, error);
+  return tn_sound_check(weight, &model->file, &model->scales, error);
 }
 
 tn_status tn_model_read_again(const tn_model *model, tn_hyper_record *record, tn_name_list *names, tn_arena *arena,

@@ -28,7 +28,7 @@ tn_status tn_model_build(const tn_model *model, const tn_model_form *form, tn_gr
 tn_status tn_model_convert(const tn_model *model, const tn_graph_value *weight, uint8_t **memory,
                            tn_weight_source *source, tn_error *error);
 
-/* Refuses a weight with a float that is none: see tn_convert_check. */
+/* Refuses a weight with a float, or a block with a scale, that is no number: see sound.h. */
 tn_status tn_model_check_weight(const tn_model *model, const tn_graph_value *weight, tn_error *error);
 
 /* Reads a folder's hyper-parameters and tensor names once more, for whoever writes it as GGUF: what was read under

@@ -32,12 +32,16 @@ static bool is_later(const tn_exporter *e, size_t at) {
   return false;
 }
 
-/* A key that others don't know is told to whoever asked for the file. */
-static tn_status note_rare(tn_exporter *e, const char *name) {
-  const char **slot = TN_PUSH(e->out->rare, e->out->rare_count, e->out->rare_capacity);
-  if (!slot) return tn_export_no_memory(e);
+tn_status tn_export_note_rare(tn_export *out, const char *name, tn_error *error) {
+  const char **slot = TN_PUSH(out->rare, out->rare_count, out->rare_capacity);
+  if (!slot) return tn_fail(error, TN_E_MEMORY, "out of memory for %s", name);
   *slot = name;
   return TN_OK;
+}
+
+/* A key that others don't know is told to whoever asked for the file. */
+static tn_status note_rare(tn_exporter *e, const char *name) {
+  return tn_export_note_rare(e->out, name, e->error);
 }
 
 static tn_status put_list(tn_exporter *e, const tn_hyper_note *note, const char *name) {
@@ -176,9 +180,7 @@ tn_status tn_export_open(tn_export *out, const tn_model *model, bool with_text, 
   e.graph = out->graph;
   if (status == TN_OK) status = put_keys(&e);
   bool has_text = with_text && tn_model_tokenizer(model);
-  const tn_tokenizer *tokenizer = has_text ? tn_model_tokenizer(model) : NULL;
-  out->drops_normalizer = tokenizer && tokenizer->bpe.byte_level && tokenizer->normalizer.count > 0;
-  if (status == TN_OK && with_text) status = tn_export_text(&out->keys, model, error);
+  if (status == TN_OK && with_text) status = tn_export_text(out, model, error);
   if (status == TN_OK && !has_text) tn_gguf_put_text(&out->keys, "tokenizer.ggml.model", TN_TEXT("none"));
   if (status == TN_OK) status = tn_export_tensors(&e);
   if (status == TN_OK && (out->keys.bytes.failed || e.names.failed)) status = tn_export_no_memory(&e);

@@ -30,6 +30,9 @@ typedef struct tn_export {
 tn_status tn_export_open(tn_export *out, const tn_model *model, bool with_text, tn_error *error);
 void tn_export_finish(tn_export *out);
 
+/* Notes a key that others don't know; its name must stay. */
+tn_status tn_export_note_rare(tn_export *out, const char *name, tn_error *error);
+
 /* ---- export_compare.c ---- */
 /* Does the GGUF file `made` compute what the folder `model` does? Both graphs are compared op by op, with their
  * attributes and the shapes and names of their weights, and their tokenizers (if `with_text`) on a text of many
@@ -38,9 +41,11 @@ tn_status tn_export_compare(const tn_model *model, const tn_model *made, bool wi
 
 /* ---- export_vocab.c ---- */
 /* Appends tokenizer.ggml.* and the chat template. TN_E_UNSUPPORTED: a tokenizer that is neither byte-level BPE, cut
- * into words as a pre-tokenizer with a name does, nor SentencePiece's BPE in a form that GGUF has. */
-tn_status tn_export_text(tn_gguf_keys *keys, const tn_model *model, tn_error *error);
+ * into words as a pre-tokenizer with a name does, nor SentencePiece's BPE or unigram in a form that GGUF has. */
+tn_status tn_export_text(tn_export *out, const tn_model *model, tn_error *error);
 /* Do both tokenizers give the same ids for a text of many scripts? */
 bool tn_export_same_ids(const tn_tokenizer *a, const tn_tokenizer *b);
+/* And for this text, control tokens recognised? */
+bool tn_export_same_ids_of(const tn_tokenizer *a, const tn_tokenizer *b, tn_text text);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "model/export.h"
+#include "text/tokenizer_parts.h"
 
 /* Attributes without what differs by the order of rows: which values are pairs, and whether value heads are tiled. */
 static void plain_attributes(const tn_graph_op *op, unsigned char out[TN_MAX_ATTRIBUTE_BYTES]) {
@@ -66,6 +67,61 @@ static tn_status compare_graphs(const tn_model *model, const tn_model *made, uin
   return status;
 }
 
+/* ---- tokenizers ---- */
+
+static bool has_end(const tn_tokenizer *tokenizer, int32_t id) {
+  return id >= 0 && (size_t)id < tn_tokenizer_size(tokenizer) && tn_tokenizer_is_end(tokenizer, id);
+}
+
+/* Do the same ids end a generation? Where nothing in the folder says what does, what is usual for GGUF's kind will;
+ * and GGUF's readers take some names for ends always. */
+static tn_status compare_ends(const char *path, const tn_tokenizer *from, const tn_tokenizer *made, tn_error *error) {
+  size_t count;
+  const int32_t *ends = tn_tokenizer_ends(from, &count);
+  for (size_t i = 0; i < count; i++)
+    if (!has_end(made, ends[i]))
+      return tn_fail(error, TN_E_UNSUPPORTED, "%s: GGUF has no more keys for tokens that end a generation: %d", path,
+                     (int)ends[i]);
+  if (!count) return TN_OK;
+  ends = tn_tokenizer_ends(made, &count);
+  for (size_t i = 0; i < count; i++)
+    if (!has_end(from, ends[i]) && !tn_tokenizer_is_end_name(tn_tokenizer_token_text(made, ends[i])))
+      return tn_fail(error, TN_E_UNSUPPORTED, "%s: token %d would end a generation in GGUF and doesn't in the folder",
+                     path, (int)ends[i]);
+  return TN_OK;
+}
+
+/* Is a token that is found in the text itself found alike, with blanks around it and within a word? */
+static tn_status compare_added(const char *path, const tn_tokenizer *from, const tn_tokenizer *made, tn_error *error) {
+  tn_buf text;
+  tn_buf_init(&text);
+  tn_status status = TN_OK;
+  for (size_t i = 0; i < from->added.count && status == TN_OK; i++) {
+    const tn_added_token *token = from->added.tokens + i;
+    tn_text name = tn_tokenizer_token_text(from, token->id);
+    tn_buf_clear(&text);
+    tn_buf_printf(&text, "a  %.*s  b%.*sc", (int)name.bytes, name.data, (int)name.bytes, name.data);
+    if (text.failed)
+      status = tn_fail(error, TN_E_MEMORY, "%s: out of memory", path);
+    else if (!tn_export_same_ids_of(from, made, (tn_text){text.data, text.size}))
+      status = tn_fail(error, TN_E_UNSUPPORTED,
+                       "%s: tokenizer.json: GGUF can't say how its added token %.*s is found; --no-tokenizer leaves "
+                       "the tokenizer out",
+                       path, (int)(name.bytes < 80 ? name.bytes : 80), name.data);
+  }
+  tn_buf_finish(&text);
+  return status;
+}
+
+static tn_status compare_tokenizers(const tn_model *model, const tn_model *made, tn_error *error) {
+  const char *path = tn_model_container(model)->path;
+  const tn_tokenizer *from = tn_model_tokenizer(model), *to = tn_model_tokenizer(made);
+  if (!to || !tn_export_same_ids(from, to))
+    return tn_fail(error, TN_E_UNSUPPORTED, "%s: its tokenizer can't be said in GGUF", path);
+  tn_status status = compare_ends(path, from, to, error);
+  return status == TN_OK ? compare_added(path, from, to, error) : status;
+}
+
 tn_status tn_export_compare(const tn_model *model, const tn_model *made, bool with_text, tn_error *error) {
   const tn_hyper *hyper = tn_model_hyper(model);
   const char *path = tn_model_container(model)->path;
@@ -74,8 +130,6 @@ tn_status tn_export_compare(const tn_model *model, const tn_model *made, bool wi
   tn_status status = compare_graphs(model, made, hyper->context, error);
   if (status == TN_OK && hyper->rope.scaling == TN_ROPE_LONG) /* which has other positions for short texts */
     status = compare_graphs(model, made, (uint32_t)hyper->rope.original_context, error);
-  if (status == TN_OK && with_text && tn_model_tokenizer(model) &&
-      (!tn_model_tokenizer(made) || !tn_export_same_ids(tn_model_tokenizer(model), tn_model_tokenizer(made))))
-    status = tn_fail(error, TN_E_UNSUPPORTED, "%s: its tokenizer can't be said in GGUF", path);
+  if (status == TN_OK && with_text && tn_model_tokenizer(model)) status = compare_tokenizers(model, made, error);
   return status;
 }

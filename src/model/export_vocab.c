@@ -34,8 +34,8 @@ static const char probe[] =
     " 'S 'RE L'\xc3\x89t\xc3\xa9 d\xe2\x80\x99o\xc3\xb9 "
     "end.   ";
 
-static bool same_ids(const tn_tokenizer *a, const tn_tokenizer *b, const char *text) {
-  const tn_span span = {tn_text_of(text), false};
+static bool same_ids(const tn_tokenizer *a, const tn_tokenizer *b, tn_text text, bool trusted) {
+  const tn_span span = {text, trusted};
   tn_ids first = {0}, second = {0};
   bool same = tn_tokenizer_encode(a, &span, 1, TN_ENCODE_BOS | TN_ENCODE_EOS, &first, NULL) == TN_OK &&
               tn_tokenizer_encode(b, &span, 1, TN_ENCODE_BOS | TN_ENCODE_EOS, &second, NULL) == TN_OK &&
@@ -47,9 +47,13 @@ static bool same_ids(const tn_tokenizer *a, const tn_tokenizer *b, const char *t
 
 bool tn_export_same_ids(const tn_tokenizer *a, const tn_tokenizer *b) {
   static const char *const beginnings[] = {" x", "   x  ", "\n x", "x"};
-  bool same = same_ids(a, b, probe);
-  for (size_t i = 0; i < TN_COUNT(beginnings) && same; i++) same = same_ids(a, b, beginnings[i]);
+  bool same = same_ids(a, b, tn_text_of(probe), false);
+  for (size_t i = 0; i < TN_COUNT(beginnings) && same; i++) same = same_ids(a, b, tn_text_of(beginnings[i]), false);
   return same;
+}
+
+bool tn_export_same_ids_of(const tn_tokenizer *a, const tn_tokenizer *b, tn_text text) {
+  return same_ids(a, b, text, true);
 }
 
 typedef struct vocab_export {
@@ -59,7 +63,11 @@ typedef struct vocab_export {
   int32_t *types;
   tn_text *merges;
   size_t merge_count, merge_capacity;
-  float *scores; /* of SentencePiece's vocabularies */
+  float *scores;       /* of SentencePiece's vocabularies */
+  uint8_t *strips;     /* NULL: no token takes white space */
+  tn_text normal_form; /* of byte-level BPE: what all text is brought into, where that is all that is done to it */
+  tn_buf charsmap;
+  bool by_cluster; /* how the map is looked up */
   tn_arena arena;
   tn_error *error;
 } vocab_export;
@@ -155,19 +163,33 @@ static bool read_tokens(vocab_export *v, size_t count) {
     if (!text.bytes && !name_gap(v, i)) return no_memory(v);
   }
   const tn_added_tokens *added = &v->tokenizer->added;
-  for (size_t i = 0; i < added->count; i++)
-    if (!added->tokens[i].special && (size_t)added->tokens[i].id < count)
-      v->types[added->tokens[i].id] = TN_TOKEN_USER_DEFINED;
+  for (size_t i = 0; i < added->count; i++) {
+    const tn_added_token *token = added->tokens + i;
+    if ((size_t)token->id >= count) continue;
+    if (!token->special) v->types[token->id] = TN_TOKEN_USER_DEFINED;
+    if (!token->left && !token->right) continue;
+    if (!v->strips && !(v->strips = tn_calloc(count, 1))) return no_memory(v);
+    v->strips[token->id] = (uint8_t)((token->left ? TN_STRIPS_LEFT : 0) | (token->right ? TN_STRIPS_RIGHT : 0));
+  }
   return true;
 }
 
 /* ---- the name of the pre-tokenizer ---- */
 
+/* What goes around a text has the roles of BOS and EOS in GGUF, whatever tokenizer_config.json calls so. */
 static void fill_roles(const vocab_export *v, tn_vocab *vocab) {
-  for (int role = 0; role < TN_ROLE_COUNT; role++)
-    vocab->roles[role] = tn_tokenizer_role(v->tokenizer, (tn_token_role)role);
-  vocab->add_bos = tn_tokenizer_adds_bos(v->tokenizer);
-  vocab->add_eos = v->tokenizer->after.count > 0;
+  const tn_tokenizer *from = v->tokenizer;
+  for (int role = 0; role < TN_ROLE_COUNT; role++) vocab->roles[role] = tn_tokenizer_role(from, (tn_token_role)role);
+  size_t count;
+  const int32_t *ends = tn_tokenizer_ends(from, &count);
+  if (from->before.count == 1) vocab->roles[TN_ROLE_BOS] = from->before.data[0];
+  if (from->after.count == 1)
+    vocab->roles[TN_ROLE_EOS] = from->after.data[0];
+  else if (vocab->roles[TN_ROLE_EOS] < 0 && count)
+    vocab->roles[TN_ROLE_EOS] = ends[0];
+  vocab->add_bos = tn_tokenizer_adds_bos(from);
+  vocab->add_eos = from->after.count > 0;
+  if (from->model == TN_MODEL_UNIGRAM) vocab->roles[TN_ROLE_UNKNOWN] = from->unigram.unknown_id;
 }
 
 /* Tried first: where digits have no merges, these can't be told by ids from rules that keep digits together. */
@@ -185,6 +207,8 @@ static tn_vocab vocab_of(const vocab_export *v, tn_vocab_kind kind) {
   vocab.tokens = v->tokens;
   vocab.types = v->types;
   vocab.scores = v->scores;
+  vocab.strips = v->strips;
+  if (kind == TN_VOCAB_BPE && v->tokenizer->bpe.byte_level) vocab.normal_form = v->normal_form;
   vocab.merges = v->merges;
   vocab.merge_count = v->merge_count;
   fill_roles(v, &vocab);
@@ -253,7 +277,63 @@ static bool find_sentencepiece(const vocab_export *v, bool is_gemma4, tn_vocab *
   return false;
 }
 
+/* ---- unigram ---- */
+
+/* Each token's own score. What the model doesn't know is found in the text itself or never. */
+static bool read_unigram_scores(vocab_export *v) {
+  const tn_tokenizer *from = v->tokenizer;
+  v->scores = tn_calloc(v->count, sizeof *v->scores);
+  if (!v->scores) return no_memory(v);
+  for (size_t i = 0; i < v->count; i++) {
+    bool known =
+        i < from->vocab_count && tn_tokenizer_token_text(from, (int32_t)i).bytes && !(from->flags[i] & TN_FLAG_APART);
+    v->scores[i] = known ? (float)from->scores[i] : -1e9f;
+    if (from->unigram.byte_fallback && is_byte_name(v->tokens[i])) v->types[i] = TN_TOKEN_BYTE;
+    if ((int32_t)i == from->unigram.unknown_id) v->types[i] = TN_TOKEN_UNKNOWN;
+  }
+  return true;
+}
+
+/* The map of characters as SentencePiece stores it. */
+static bool read_charsmap(vocab_export *v) {
+  const tn_normalizer *normalizer = &v->tokenizer->normalizer;
+  const tn_charsmap *map = NULL;
+  for (size_t i = 0; i < normalizer->count; i++)
+    if (normalizer->steps[i].kind == TN_NORMAL_CHARSMAP) {
+      map = normalizer->steps[i].map;
+      v->by_cluster = normalizer->steps[i].by_cluster;
+    }
+  return !map || tn_charsmap_write(map, &v->charsmap) || no_memory(v);
+}
+
+/* With a blank in front or without, and runs of blanks kept or not; false: none fits. */
+static bool find_unigram(const vocab_export *v, tn_vocab *found) {
+  for (int i = 0; i < 4; i++) {
+    *found = vocab_of(v, TN_VOCAB_UNIGRAM);
+    found->add_space_prefix = i % 2;
+    found->remove_extra_whitespaces = i / 2;
+    found->charsmap = v->charsmap.data;
+    found->charsmap_bytes = v->charsmap.size;
+    found->charsmap_by_cluster = v->by_cluster;
+    found->byte_fallback = v->tokenizer->unigram.byte_fallback;
+    if (fits(v, found)) return true;
+  }
+  return false;
+}
+
 /* ---- writing ---- */
+
+/* What ends a generation beside `eos`: those that no reader knows by name first, for there are keys for two. */
+static void put_ends(const vocab_export *v, int32_t eos, tn_gguf_keys *keys) {
+  static const char *const names[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+  size_t count, used = 0;
+  const int32_t *ends = tn_tokenizer_ends(v->tokenizer, &count);
+  for (int by_name = 0; by_name < 2; by_name++)
+    for (size_t i = 0; i < count && used < TN_COUNT(names); i++) {
+      bool is_named = tn_tokenizer_is_end_name(tn_tokenizer_token_text(v->tokenizer, ends[i]));
+      if (ends[i] != eos && is_named == (by_name == 1)) tn_gguf_put_u32(keys, names[used++], (uint32_t)ends[i]);
+    }
+}
 
 static void put_roles(const vocab_export *v, tn_gguf_keys *keys) {
   static const struct {
@@ -263,20 +343,14 @@ static void put_roles(const vocab_export *v, tn_gguf_keys *keys) {
                {TN_ROLE_EOS, "tokenizer.ggml.eos_token_id"},
                {TN_ROLE_UNKNOWN, "tokenizer.ggml.unknown_token_id"},
                {TN_ROLE_PADDING, "tokenizer.ggml.padding_token_id"}};
-  int32_t eos = tn_tokenizer_role(v->tokenizer, TN_ROLE_EOS);
-  for (size_t i = 0; i < TN_COUNT(roles); i++) {
-    int32_t id = tn_tokenizer_role(v->tokenizer, roles[i].role);
-    if (id >= 0) tn_gguf_put_u32(keys, roles[i].key, (uint32_t)id);
-  }
-  size_t count;
-  const int32_t *ends = tn_tokenizer_ends(v->tokenizer, &count);
-  for (size_t i = 0; i < count; i++) {
-    if (ends[i] == eos) continue;
-    tn_gguf_put_u32(keys, "tokenizer.ggml.eot_token_id", (uint32_t)ends[i]);
-    break;
-  }
-  tn_gguf_put_bool(keys, "tokenizer.ggml.add_bos_token", tn_tokenizer_adds_bos(v->tokenizer));
-  if (v->tokenizer->after.count) tn_gguf_put_bool(keys, "tokenizer.ggml.add_eos_token", true);
+  tn_vocab vocab;
+  tn_vocab_init(&vocab, TN_VOCAB_BPE);
+  fill_roles(v, &vocab);
+  for (size_t i = 0; i < TN_COUNT(roles); i++)
+    if (vocab.roles[roles[i].role] >= 0) tn_gguf_put_u32(keys, roles[i].key, (uint32_t)vocab.roles[roles[i].role]);
+  put_ends(v, vocab.roles[TN_ROLE_EOS], keys);
+  tn_gguf_put_bool(keys, "tokenizer.ggml.add_bos_token", vocab.add_bos);
+  tn_gguf_put_bool(keys, "tokenizer.ggml.add_eos_token", vocab.add_eos);
 }
 
 static void put_sentencepiece(const tn_vocab *vocab, tn_gguf_keys *keys) {
@@ -288,6 +362,55 @@ static void put_sentencepiece(const tn_vocab *vocab, tn_gguf_keys *keys) {
                     vocab->count * sizeof *vocab->scores);
 }
 
+static void put_unigram(const tn_vocab *vocab, tn_gguf_keys *keys) {
+  tn_gguf_put_text(keys, "tokenizer.ggml.model", TN_TEXT("t5"));
+  tn_gguf_put_text(keys, "tokenizer.ggml.pre", TN_TEXT("default"));
+  tn_gguf_put_bool(keys, "tokenizer.ggml.add_space_prefix", vocab->add_space_prefix);
+  tn_gguf_put_bool(keys, "tokenizer.ggml.remove_extra_whitespaces", vocab->remove_extra_whitespaces);
+  if (vocab->charsmap_bytes)
+    tn_gguf_put_array(keys, "tokenizer.ggml.precompiled_charsmap", TN_GGUF_U8, vocab->charsmap_bytes, vocab->charsmap,
+                      vocab->charsmap_bytes);
+  tn_gguf_put_array(keys, "tokenizer.ggml.scores", TN_GGUF_F32, vocab->count, vocab->scores,
+                    vocab->count * sizeof *vocab->scores);
+}
+
+/* The ids of the tokens that take white space at one side. */
+static tn_status put_strips(const vocab_export *v, tn_export *out, unsigned side, const char *key) {
+  int32_t *ids = tn_calloc(v->count, sizeof *ids);
+  size_t count = 0;
+  if (!ids) return tn_fail(v->error, TN_E_MEMORY, "out of memory for the vocabulary");
+  for (size_t i = 0; i < v->count; i++)
+    if (v->strips[i] & side) ids[count++] = (int32_t)i;
+  if (count) tn_gguf_put_array(&out->keys, key, TN_GGUF_I32, count, ids, count * sizeof *ids);
+  free(ids);
+  return count ? tn_export_note_rare(out, key, v->error) : TN_OK;
+}
+
+/* Keys that only tenon reads. */
+static tn_status put_rare(const vocab_export *v, tn_export *out) {
+  tn_status status = TN_OK;
+  if (v->strips) {
+    status = put_strips(v, out, TN_STRIPS_LEFT, "tokenizer.ggml.strips_left");
+    if (status == TN_OK) status = put_strips(v, out, TN_STRIPS_RIGHT, "tokenizer.ggml.strips_right");
+  }
+  if (status == TN_OK && v->normal_form.bytes) {
+    tn_gguf_put_text(&out->keys, "tokenizer.ggml.normal_form", v->normal_form);
+    status = tn_export_note_rare(out, "tokenizer.ggml.normal_form", v->error);
+  }
+  const struct {
+    const char *key;
+    bool holds;
+  } flags[] = {
+      {"tokenizer.ggml.charsmap_by_cluster", v->by_cluster},
+      {"tokenizer.ggml.byte_fallback", v->tokenizer->model == TN_MODEL_UNIGRAM && v->tokenizer->unigram.byte_fallback}};
+  for (size_t i = 0; i < TN_COUNT(flags) && status == TN_OK; i++) {
+    if (!flags[i].holds) continue;
+    tn_gguf_put_bool(&out->keys, flags[i].key, true);
+    status = tn_export_note_rare(out, flags[i].key, v->error);
+  }
+  return status;
+}
+
 static tn_status no_name(const vocab_export *v, const char *folder) {
   return tn_fail(v->error, TN_E_UNSUPPORTED,
                  "%s: no pre-tokenizer that GGUF has a name for cuts words as its tokenizer.json does; --no-tokenizer "
@@ -295,33 +418,65 @@ static tn_status no_name(const vocab_export *v, const char *folder) {
                  folder);
 }
 
-static tn_status put_vocabulary(vocab_export *v, tn_gguf_keys *keys, const tn_model *model) {
-  const char *folder = tn_model_container(model)->path;
-  bool is_byte_level = v->tokenizer->bpe.byte_level, has_merges = is_byte_level;
-  if (v->tokenizer->model != TN_MODEL_BPE)
-    return tn_fail(v->error, TN_E_UNSUPPORTED,
-                   "%s: only BPE tokenizers can be written as GGUF; --no-tokenizer leaves it out", folder);
-  if (!read_merges(v, folder) || !read_tokens(v, tn_model_hyper(model)->vocabulary)) return v->error->status;
-  if (is_byte_level) {
-    tn_text pre = find_pre(v);
-    if (!pre.bytes) return no_name(v, folder);
-    tn_gguf_put_text(keys, "tokenizer.ggml.model", TN_TEXT("gpt2"));
-    tn_gguf_put_text(keys, "tokenizer.ggml.pre", pre);
-  } else {
-    tn_vocab found;
-    if (!read_scores(v)) return v->error->status;
-    if (!find_sentencepiece(v, !strcmp(tn_model_family(model)->name, "gemma4"), &found)) return no_name(v, folder);
-    put_sentencepiece(&found, keys);
-    has_merges = found.kind == TN_VOCAB_BPE;
-  }
-  tn_gguf_put_texts(keys, "tokenizer.ggml.tokens", v->tokens, v->count);
-  tn_gguf_put_array(keys, "tokenizer.ggml.token_type", TN_GGUF_I32, v->count, v->types, v->count * sizeof *v->types);
-  if (has_merges) tn_gguf_put_texts(keys, "tokenizer.ggml.merges", v->merges, v->merge_count);
-  put_roles(v, keys);
+/* Byte-level BPE. */
+static tn_status put_bytes(vocab_export *v, tn_gguf_keys *keys, const char *folder) {
+  const tn_normalizer *normalizer = &v->tokenizer->normalizer;
+  if (normalizer->count == 1 && normalizer->steps[0].kind == TN_NORMAL_FORM)
+    v->normal_form = tn_text_of(tn_normal_form_name(normalizer->steps[0].form));
+  tn_text pre = find_pre(v);
+  if (!pre.bytes) return no_name(v, folder);
+  tn_gguf_put_text(keys, "tokenizer.ggml.model", TN_TEXT("gpt2"));
+  tn_gguf_put_text(keys, "tokenizer.ggml.pre", pre);
+  tn_gguf_put_texts(keys, "tokenizer.ggml.merges", v->merges, v->merge_count);
   return TN_OK;
 }
 
-tn_status tn_export_text(tn_gguf_keys *keys, const tn_model *model, tn_error *error) {
+/* BPE of characters. */
+static tn_status put_characters(vocab_export *v, tn_gguf_keys *keys, const tn_model *model) {
+  tn_vocab found;
+  if (!read_scores(v)) return v->error->status;
+  if (!find_sentencepiece(v, !strcmp(tn_model_family(model)->name, "gemma4"), &found))
+    return no_name(v, tn_model_container(model)->path);
+  put_sentencepiece(&found, keys);
+  if (found.kind == TN_VOCAB_BPE) tn_gguf_put_texts(keys, "tokenizer.ggml.merges", v->merges, v->merge_count);
+  return TN_OK;
+}
+
+static tn_status put_pieces(vocab_export *v, tn_gguf_keys *keys, const char *folder) {
+  tn_vocab found;
+  if (!read_unigram_scores(v) || !read_charsmap(v)) return v->error->status;
+  if (!find_unigram(v, &found))
+    return tn_fail(v->error, TN_E_UNSUPPORTED,
+                   "%s: GGUF can't say what its tokenizer.json (Unigram) does to a text before it is cut into tokens; "
+                   "--no-tokenizer leaves it out",
+                   folder);
+  put_unigram(&found, keys);
+  return TN_OK;
+}
+
+static tn_status put_vocabulary(vocab_export *v, tn_export *out, const tn_model *model) {
+  const char *folder = tn_model_container(model)->path;
+  tn_gguf_keys *keys = &out->keys;
+  tn_model_kind kind = v->tokenizer->model;
+  if (kind == TN_MODEL_WORDPIECE)
+    return tn_fail(v->error, TN_E_UNSUPPORTED,
+                   "%s: WordPiece and WordLevel tokenizers can't be written as GGUF, BPE and Unigram can; "
+                   "--no-tokenizer leaves it out",
+                   folder);
+  if (kind == TN_MODEL_BPE && !read_merges(v, folder)) return v->error->status;
+  if (!read_tokens(v, tn_model_hyper(model)->vocabulary)) return v->error->status;
+  tn_status status = kind == TN_MODEL_UNIGRAM       ? put_pieces(v, keys, folder)
+                     : v->tokenizer->bpe.byte_level ? put_bytes(v, keys, folder)
+                                                    : put_characters(v, keys, model);
+  if (status != TN_OK) return status;
+  out->drops_normalizer = v->tokenizer->bpe.byte_level && v->tokenizer->normalizer.count && !v->normal_form.bytes;
+  tn_gguf_put_texts(keys, "tokenizer.ggml.tokens", v->tokens, v->count);
+  tn_gguf_put_array(keys, "tokenizer.ggml.token_type", TN_GGUF_I32, v->count, v->types, v->count * sizeof *v->types);
+  put_roles(v, keys);
+  return put_rare(v, out);
+}
+
+tn_status tn_export_text(tn_export *out, const tn_model *model, tn_error *error) {
   const tn_model_text *text = tn_model_texts(model);
   if (!text->tokenizer && text->no_tokenizer.status == TN_E_UNSUPPORTED) {
     *error = text->no_tokenizer;
@@ -329,13 +484,16 @@ tn_status tn_export_text(tn_gguf_keys *keys, const tn_model *model, tn_error *er
   }
   vocab_export v = {.tokenizer = text->tokenizer, .error = error};
   tn_arena_init(&v.arena, 0);
-  tn_status status = text->tokenizer ? put_vocabulary(&v, keys, model) : TN_OK;
+  tn_buf_init(&v.charsmap);
+  tn_status status = text->tokenizer ? put_vocabulary(&v, out, model) : TN_OK;
   if (status == TN_OK && text->chat)
-    tn_gguf_put_text(keys, "tokenizer.chat_template", tn_text_of(tn_chat_template_source(text->chat)));
+    tn_gguf_put_text(&out->keys, "tokenizer.chat_template", tn_text_of(tn_chat_template_source(text->chat)));
   free(v.tokens);
   free(v.types);
   free(v.merges);
   free(v.scores);
+  free(v.strips);
+  tn_buf_finish(&v.charsmap);
   tn_arena_finish(&v.arena);
   return status;
 }

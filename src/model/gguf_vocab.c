@@ -90,6 +90,27 @@ static tn_status read_scores_and_types(const reader *r, tn_gguf_vocab *out) {
   return TN_OK;
 }
 
+/* Which tokens take white space around them: two lists of ids, where a file says so (a key of tenon's own). */
+static tn_status read_strips(const reader *r, tn_gguf_vocab *out) {
+  static const char *const keys[] = {KEY("strips_left"), KEY("strips_right")};
+  size_t count = out->vocab.count;
+  for (unsigned side = 0; side < TN_COUNT(keys); side++) {
+    tn_gguf_array ids = {0};
+    tn_status status = tn_gguf_opt_array(r->gguf, r->use, keys[side], TN_GGUF_I64, &ids, r->error);
+    if (status != TN_OK) return status;
+    if (ids.data && !out->strips && !(out->strips = tn_calloc(count, 1))) return out_of_memory(r);
+    for (size_t i = 0; i < ids.count; i++) {
+      int64_t id = tn_gguf_array_i64(&ids, i);
+      if (id < 0 || (uint64_t)id >= count)
+        return tn_fail(r->error, TN_E_FORMAT, "%s: %s[%zu] is %lld, expected one of %zu tokens", r->gguf->path,
+                       keys[side], i, (long long)id, count);
+      out->strips[id] |= (uint8_t)(side ? TN_STRIPS_RIGHT : TN_STRIPS_LEFT);
+    }
+  }
+  out->vocab.strips = out->strips;
+  return TN_OK;
+}
+
 static tn_status read_roles(const reader *r, tn_vocab *vocab) {
   static const char *const keys[TN_ROLE_COUNT] = {
       [TN_ROLE_BOS] = KEY("bos_token_id"),
@@ -130,7 +151,18 @@ static tn_status read_flags(const reader *r, tn_vocab *vocab) {
     *flags[i].target = value;
   }
   tn_gguf_array charsmap = {0};
-  tn_status status = tn_gguf_opt_array(r->gguf, r->use, KEY("precompiled_charsmap"), TN_GGUF_I64, &charsmap, r->error);
+  tn_status status = TN_OK;
+  const struct {
+    const char *key;
+    bool *target;
+  } rare[] = {{KEY("byte_fallback"), &vocab->byte_fallback}, {KEY("charsmap_by_cluster"), &vocab->charsmap_by_cluster}};
+  for (size_t i = 0; i < TN_COUNT(rare) && status == TN_OK; i++)
+    if (tn_gguf_find(r->gguf, rare[i].key))
+      status = tn_gguf_get_bool(r->gguf, r->use, rare[i].key, rare[i].target, r->error);
+  if (status != TN_OK) return status;
+  status = tn_gguf_opt_string(r->gguf, r->use, KEY("normal_form"), &vocab->normal_form, r->error);
+  if (status != TN_OK) return status;
+  status = tn_gguf_opt_array(r->gguf, r->use, KEY("precompiled_charsmap"), TN_GGUF_I64, &charsmap, r->error);
   if (status != TN_OK) return status;
   if (charsmap.count && charsmap.type != TN_GGUF_U8 && charsmap.type != TN_GGUF_I8)
     return tn_fail(r->error, TN_E_FORMAT, "%s: " KEY("precompiled_charsmap") " must be bytes", r->gguf->path);
@@ -145,6 +177,7 @@ tn_status tn_gguf_vocab_read(tn_gguf_vocab *out, const tn_gguf *gguf, tn_gguf_us
   tn_status status = read_kind(&r, &out->vocab);
   if (status == TN_OK) status = read_texts(&r, out);
   if (status == TN_OK) status = read_scores_and_types(&r, out);
+  if (status == TN_OK) status = read_strips(&r, out);
   if (status == TN_OK) status = read_roles(&r, &out->vocab);
   if (status == TN_OK) status = read_flags(&r, &out->vocab);
   if (status == TN_OK) status = tn_gguf_opt_string(gguf, use, "general.name", &out->vocab.name, error);
@@ -156,6 +189,7 @@ void tn_gguf_vocab_finish(tn_gguf_vocab *vocab) {
   free(vocab->texts);
   free(vocab->scores);
   free(vocab->types);
+  free(vocab->strips);
   *vocab = (tn_gguf_vocab){0};
 }
 

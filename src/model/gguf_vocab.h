@@ -11,6 +11,7 @@ typedef struct tn_gguf_vocab {
   tn_text *texts; /* tokens, then merges */
   float *scores;
   int32_t *types;
+  uint8_t *strips;
 } tn_gguf_vocab;
 
 /* Reads the keys; marks them in `use` (may be NULL). TN_E_NOT_FOUND: the file holds no vocabulary; TN_E_UNSUPPORTED: of

@@ -61,6 +61,16 @@ tn_status tn_charsmap_from_base64(tn_charsmap **out, tn_text base64, tn_error *e
   return status;
 }
 
+bool tn_charsmap_write(const tn_charsmap *map, tn_buf *out) {
+  for (size_t i = 0; i <= map->unit_count; i++) {
+    uint32_t word = i ? map->units[i - 1] : (uint32_t)map->unit_count * 4;
+    const unsigned char bytes[] = {(unsigned char)word, (unsigned char)(word >> 8), (unsigned char)(word >> 16),
+                                   (unsigned char)(word >> 24)};
+    tn_buf_append(out, bytes, sizeof bytes);
+  }
+  return tn_buf_append(out, map->replacements, map->replacement_bytes);
+}
+
 void tn_charsmap_destroy(tn_charsmap *map) {
   if (!map) return;
   free(map->units);

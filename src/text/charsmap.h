@@ -22,6 +22,8 @@ typedef struct tn_charsmap {
 tn_status tn_charsmap_create(tn_charsmap **out, const void *data, size_t bytes, tn_error *error);
 /* The same from base64 text. */
 tn_status tn_charsmap_from_base64(tn_charsmap **out, tn_text base64, tn_error *error);
+/* Appends the map as it was given. False when memory is out. */
+bool tn_charsmap_write(const tn_charsmap *map, tn_buf *out);
 void tn_charsmap_destroy(tn_charsmap *map);
 
 /* The replacement of the shortest or longest part that `text` begins with; false: there is none. `*part` is its

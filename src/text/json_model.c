@@ -245,12 +245,7 @@ static tn_status build_unigram(model *m) {
   }
   unigram->unknown_score = lowest - 10;
   tn_prefix_index_sort(&unigram->tokens);
-  for (unsigned byte = 0; byte < 256; byte++) {
-    char name[] = "<0x00>";
-    name[3] = "0123456789ABCDEF"[byte >> 4];
-    name[4] = "0123456789ABCDEF"[byte & 15];
-    unigram->byte_ids[byte] = tn_token_table_find(&tokenizer->texts, tn_text_of(name));
-  }
+  tn_unigram_find_bytes(unigram, &tokenizer->texts);
   return TN_OK;
 }
 

@@ -106,3 +106,18 @@ fail:
   free(points);
   return false;
 }
+
+static const char *const names[] = {[TN_NFC] = "nfc", [TN_NFD] = "nfd", [TN_NFKC] = "nfkc", [TN_NFKD] = "nfkd"};
+
+bool tn_normal_form_named(tn_text name, tn_normal_form *form) {
+  for (size_t i = 0; i < TN_COUNT(names); i++) {
+    if (!tn_text_is(name, names[i])) continue;
+    *form = (tn_normal_form)i;
+    return true;
+  }
+  return false;
+}
+
+const char *tn_normal_form_name(tn_normal_form form) {
+  return names[form];
+}

@@ -66,7 +66,15 @@ typedef struct tn_vocab {
   int add_bos, add_eos, add_separator, add_space_prefix, remove_extra_whitespaces, lowercase, strip_accents;
   const void *charsmap; /* UNIGRAM: precompiled character map, or NULL */
   size_t charsmap_bytes;
+  bool charsmap_by_cluster; /* UNIGRAM: looked up as the tokenizers library does it, not longest part first */
+  bool byte_fallback;       /* UNIGRAM: characters without token become those of their bytes */
+  tn_text normal_form;      /* BPE: "nfc", "nfd", "nfkc" or "nfkd": what text is brought into first; "": nothing */
+  const uint8_t *strips; /* [count] TN_STRIPS_*, or NULL: known by the model's name (tokens found in the text itself) */
 } tn_vocab;
+
+/* White space that goes with a token found in the text itself. */
+#define TN_STRIPS_LEFT 1u
+#define TN_STRIPS_RIGHT 2u
 
 /* A vocabulary with nothing in it and everything unset. */
 void tn_vocab_init(tn_vocab *vocab, tn_vocab_kind kind);

@@ -45,6 +45,15 @@ static bool add_unknown(const tn_unigram *unigram, tn_text run, tn_ids *ids) {
   return true;
 }
 
+void tn_unigram_find_bytes(tn_unigram *unigram, const tn_token_table *texts) {
+  for (unsigned byte = 0; byte < 256; byte++) {
+    char name[] = "<0x00>";
+    name[3] = "0123456789ABCDEF"[byte >> 4];
+    name[4] = "0123456789ABCDEF"[byte & 15];
+    unigram->byte_ids[byte] = tn_token_table_find(texts, tn_text_of(name));
+  }
+}
+
 bool tn_unigram_encode(const tn_unigram *unigram, tn_unigram_work *work, tn_text word, tn_ids *ids) {
   if (work->capacity < word.bytes + 1) {
     tn_unigram_node *nodes = tn_calloc(word.bytes + 1, sizeof *nodes);

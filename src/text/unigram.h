@@ -5,6 +5,7 @@
 
 #include "text/ids.h"
 #include "text/prefix_index.h"
+#include "text/token_table.h"
 
 typedef struct tn_unigram {
   tn_prefix_index tokens; /* those that text may become */
@@ -26,6 +27,9 @@ typedef struct tn_unigram_work {
   tn_unigram_node *nodes;
   size_t count, capacity;
 } tn_unigram_work;
+
+/* Looks the <0xXX> tokens up. */
+void tn_unigram_find_bytes(tn_unigram *unigram, const tn_token_table *texts);
 
 /* Appends the tokens of one word. Neighbouring unknown characters are one unknown token. False when memory is out. */
 bool tn_unigram_encode(const tn_unigram *unigram, tn_unigram_work *work, tn_text word, tn_ids *ids);

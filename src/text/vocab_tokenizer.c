@@ -64,8 +64,13 @@ static bool contains(tn_text text, const char *word) {
   return false;
 }
 
-/* Which white space around a found token goes with it: GGUF doesn't say, so it is known by model. */
+/* Which white space around a found token goes with it: most files don't say, then it is known by model. */
 static void white_space_rules(const tn_vocab *vocab, tn_added_token *token) {
+  if (vocab->strips) {
+    token->left = vocab->strips[token->id] & TN_STRIPS_LEFT;
+    token->right = vocab->strips[token->id] & TN_STRIPS_RIGHT;
+    return;
+  }
   bool phi3 = contains(vocab->name, "phi-3") || contains(vocab->name, "phi3");
   if (phi3)
     token->right = !tn_text_is(token->text, "<unk>") && !tn_text_is(token->text, "<s>") &&
@@ -120,6 +125,19 @@ static tn_status add_pre_cut(tn_tokenizer *tokenizer, const char *pattern, tn_er
   return TN_OK;
 }
 
+/* A normal form in front of all other steps. */
+static tn_status add_normal_form(tn_tokenizer *tokenizer, tn_text name, tn_error *error) {
+  if (!name.bytes) return TN_OK;
+  tn_normal_form form;
+  if (!tn_normal_form_named(name, &form))
+    return tn_fail(error, TN_E_UNSUPPORTED, "normal form '%.*s', expected nfc, nfd, nfkc or nfkd",
+                   (int)(name.bytes < 20 ? name.bytes : 20), name.data);
+  tn_normal_step *step = tn_add_normal_step(&tokenizer->normalizer, TN_NORMAL_FORM);
+  if (!step) return out_of_memory(error);
+  step->form = form;
+  return TN_OK;
+}
+
 /* ---- models ---- */
 
 static void init_bpe(tn_tokenizer *tokenizer) {
@@ -135,7 +153,8 @@ static tn_status build_bpe(tn_tokenizer *tokenizer, const tn_vocab *vocab, const
   init_bpe(tokenizer);
   tokenizer->bpe.byte_level = !rules->spaces_as_mark;
   tokenizer->bpe.ignore_merges = rules->ignore_merges;
-  tn_status status = tn_bpe_prepare(&tokenizer->bpe, vocab->merge_count, error);
+  tn_status status = add_normal_form(tokenizer, vocab->normal_form, error);
+  if (status == TN_OK) status = tn_bpe_prepare(&tokenizer->bpe, vocab->merge_count, error);
   for (size_t i = 0; i < vocab->merge_count && status == TN_OK; i++) {
     tn_text merge = vocab->merges[i];
     const char *blank = merge.bytes > 1 ? memchr(merge.data + 1, ' ', merge.bytes - 1) : NULL;
@@ -197,6 +216,8 @@ static tn_status unigram_tokens(tn_tokenizer *tokenizer, const tn_vocab *vocab, 
   unigram->scores = tokenizer->scores;
   unigram->unknown_score = lowest - 10;
   unigram->unknown_id = tokenizer->roles[TN_ROLE_UNKNOWN];
+  unigram->byte_fallback = vocab->byte_fallback;
+  tn_unigram_find_bytes(unigram, &tokenizer->texts);
   tn_prefix_index_sort(&unigram->tokens);
   return TN_OK;
 }
@@ -209,6 +230,7 @@ static tn_status build_unigram(tn_tokenizer *tokenizer, const tn_vocab *vocab, t
   if (vocab->charsmap_bytes) {
     tn_normal_step *step = tn_add_normal_step(&tokenizer->normalizer, TN_NORMAL_CHARSMAP);
     if (!step) return out_of_memory(error);
+    step->by_cluster = vocab->charsmap_by_cluster;
     status = tn_charsmap_create(&step->map, vocab->charsmap, vocab->charsmap_bytes, error);
     if (status != TN_OK) return status;
   }

@@ -11,6 +11,8 @@ import sys
 import tempfile
 
 TENON, DATA = sys.argv[1:3]
+sys.path.insert(0, os.path.join(os.path.dirname(DATA), "golden"))
+import shapes  # noqa: E402
 GOLDEN = DATA + "/golden/"
 TOKENS = ",".join(map(str, range(3, 40)))
 # GGUF has rows of q and k (llama's kin) or value heads (qwen35) in another order, or longrope's factors in 32 bits: sums go in
@@ -77,6 +79,134 @@ def answers(command, model, requests):
     return done.stdout
 
 
+SMALL = DATA + "/tokenizers/small/"
+
+
+def changed_tokenizer(folder, name, change, source=None):
+    """A folder with a small tokenizer, changed; `source`: the tokenizer goes into that folder."""
+    if source is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        write_folder(folder, SMALL + name, 1200)
+    with open(f"{SMALL}{name}/tokenizer.json", encoding="utf-8") as file:
+        tokenizer = json.load(file)
+    change(tokenizer)
+    with open(folder + "/tokenizer.json", "w", encoding="utf-8") as file:
+        json.dump(tokenizer, file)
+
+
+def texts_of(name):
+    with open(f"{SMALL}{name}/vectors.jsonl", encoding="utf-8") as file:
+        return [text for text in (json.loads(line).get("text", "") for line in file) if "</s>" not in text]
+
+
+def same_tokens(made, folder, texts):
+    requests = [{"text": text, "special": special} for text in texts for special in (False, True)]
+    assert len(requests) > 8 and answers("tokenize", made, requests) == answers("tokenize", folder, requests), folder
+
+
+def refused(folder, made, *words):
+    done = run("quantize", folder, made, "--type", "bf16")
+    assert done.returncode == 1 and all(word in done.stderr for word in words) and not os.path.exists(made), done.stderr
+
+
+def added(text, number, **flags):
+    return {"id": number, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+            "special": True, **flags}
+
+
+def pieces_as_trained(tokenizer, prefix=True):
+    """SentencePiece's unigram as transformers writes it: runs of blanks are one, those at the end go."""
+    steps = tokenizer["normalizer"]["normalizers"]
+    tokenizer["normalizer"]["normalizers"] = [steps[0], {"type": "Strip", "strip_left": False, "strip_right": True}, {
+        "type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\u2581"}]
+    if not prefix:
+        tokenizer["pre_tokenizer"]["prepend_scheme"] = "never"
+
+
+def pieces_with_bytes(tokenizer):
+    """All blanks stay, nothing is normalized, and unknown characters are bytes."""
+    tokenizer["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+    tokenizer["pre_tokenizer"] = None
+    tokenizer["decoder"] = {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+                                                             {"type": "ByteFallback"}, {"type": "Fuse"}]}
+    tokenizer["model"]["vocab"] += [[f"<0x{byte:02X}>", 0.0] for byte in range(256)]
+    tokenizer["model"]["byte_fallback"] = True
+
+
+def unigram(folder, made):
+    """SentencePiece's unigram as GGUF has it (model "t5"): scores, types, blanks, the map of characters. (A folder's Strip takes
+    off all white space of Unicode, GGUF's readers blanks.)"""
+    texts = [text for text in texts_of("precompiled") if not text.endswith("\x85")]
+    changed_tokenizer(folder, "precompiled", pieces_as_trained)
+    assert "tokenizer.ggml.charsmap_by_cluster" in quantised(folder, made, "--type", "bf16")
+    with open(made, "rb") as file:
+        head = file.read(1 << 20)
+    assert b"tokenizer.ggml.model\x08\0\0\0\x02\0\0\0\0\0\0\0t5" in head and b"precompiled_charsmap" in head
+    same_tokens(made, folder, texts)
+    changed_tokenizer(folder, "precompiled", pieces_with_bytes)
+    assert "tokenizer.ggml.byte_fallback" in quantised(folder, made, "--type", "bf16")
+    same_tokens(made, folder, texts)
+    os.remove(made)
+    for name in ("precompiled", "t5"):  # blanks at the end that stay; NFKC without a map
+        changed_tokenizer(folder, name, lambda tokenizer: None)
+        refused(folder, made, "Unigram", "--no-tokenizer")
+    changed_tokenizer(folder, "bert", lambda tokenizer: None)
+    refused(folder, made, "WordPiece", "--no-tokenizer")
+
+
+def gemma4(folder, made):
+    """Gemma 4's kind: merges of characters, blanks as U+2581, bytes for what has no token."""
+    description = shapes.load(DATA + "/shapes/gemma4-odd.json")
+    rows, description["config"]["vocab_size"] = description["V"], 900
+    description["tensors"] = {name: [900 if size == rows else size for size in shape]
+                              for name, shape in description["tensors"].items()}
+    shapes.write_folder(description, folder)
+
+    def change(tokenizer):
+        tokenizer["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+        tokenizer["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+        tokenizer["decoder"]["decoders"].pop()
+        merges = tokenizer["model"]["merges"]  # Gemma's never join the end of a line with what is not one
+        tokenizer["model"]["merges"] = [pair for pair in merges if len({c == "\n" for c in "".join(pair)}) == 1]
+    changed_tokenizer(folder, "llama", change, folder)
+    quantised(folder, made, "--type", "bf16")
+    with open(made, "rb") as file:
+        assert b"tokenizer.ggml.model\x08\0\0\0\x06\0\0\0\0\0\0\0gemma4" in file.read(1 << 20)
+    same_tokens(made, folder, texts_of("llama"))
+
+
+def normal_form(folder, made):
+    """Text that byte-level BPE brings into a normal form first (Qwen)."""
+    def change(tokenizer):
+        tokenizer["normalizer"] = {"type": "NFC"}
+        tokenizer["pre_tokenizer"]["add_prefix_space"] = False
+    changed_tokenizer(folder, "gpt2", change)
+    assert "tokenizer.ggml.normal_form" in quantised(folder, made, "--type", "bf16")
+    same_tokens(made, folder, texts_of("gpt2") + ["e\u0301 a\u0323\u0302 \u1112\u1161\u11ab A\u030angstro\u0308m"])
+    os.remove(made)
+
+
+def added_tokens(folder, made):
+    """How tokens that are found in the text itself are found, and which end a generation."""
+    changed_tokenizer(folder, "llama", lambda t: t["added_tokens"].extend(
+        [added("<right>", 900, rstrip=True), added("<left>", 901, lstrip=True), added("own", 902, special=False)]))
+    report = quantised(folder, made, "--type", "bf16")
+    assert "tokenizer.ggml.strips_left" in report and "tokenizer.ggml.strips_right" in report, report
+    same_tokens(made, folder, [f"a{blank}{name}{blank}b" for name in ("<right>", "<left>", "own", "<s>") for blank in ("", " ", "  ")])
+    os.remove(made)
+    changed_tokenizer(folder, "llama", lambda t: t["added_tokens"].append(added("<word>", 900, single_word=True)))
+    refused(folder, made, "<word>", "--no-tokenizer")
+    changed_tokenizer(folder, "llama", lambda t: None)
+    for ends in ([2], [2, 7], [7, 8, 2], [7, 8, 9]):
+        with open(folder + "/generation_config.json", "w") as file:
+            json.dump({"eos_token_id": ends}, file)
+        if len(set(ends) - {2}) < 3:
+            quantised(folder, made, "--type", "bf16")
+            os.remove(made)
+        else:
+            refused(folder, made, "end a generation")
+
+
 with tempfile.TemporaryDirectory() as folder:
     out = folder + "/out.gguf"
     for name in sorted(os.listdir(GOLDEN)):
@@ -136,6 +266,11 @@ with tempfile.TemporaryDirectory() as folder:
     assert answers("tokenize", out, requests) == answers("tokenize", pieces, requests)
     write_folder(folder + "/words", DATA + "/tokenizers/small/metaspace", 900)
     assert "pre-tokenizer" in run("quantize", folder + "/words", folder + "/words.gguf", "--type", "bf16").stderr
+
+    unigram(folder + "/unigram", out)
+    gemma4(folder + "/gemma4", out)
+    normal_form(folder + "/form", folder + "/form.gguf")
+    added_tokens(folder + "/added", folder + "/added.gguf")
 
     # a tokenizer that GGUF has no name for
     path = source + "/tokenizer.json"

@@ -47,6 +47,7 @@ typedef struct tn_family {
   void (*configure)(tn_hyper_reader *reader, tn_hyper *hyper);
   /* Builds the whole graph, tn_graph_set_logits included; errors stick to the graph. */
   void (*build)(tn_build *build);
+  bool turns_part; /* config.json may have rotary positions turn a part of each head */
 } tn_family;
 
 /* The family of a GGUF architecture or of a model_type of config.json, or NULL. */

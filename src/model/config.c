@@ -140,6 +140,10 @@ static const tn_config_value *find_path(const tn_config *config, const char *pat
   return NULL;
 }
 
+const tn_config_value *tn_config_find_top(const tn_config *config, const char *name) {
+  return find_path(config, name);
+}
+
 const tn_config_value *tn_config_find(const tn_config *config, const char *name) {
   char path[MAX_PATH_BYTES];
   const tn_config_value *value = NULL;

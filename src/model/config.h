@@ -38,6 +38,8 @@ void tn_config_close(tn_config *config);
 
 /* The value called `name`, or NULL where it is absent or null. */
 const tn_config_value *tn_config_find(const tn_config *config, const char *name);
+/* The same outside text_config alone. */
+const tn_config_value *tn_config_find_top(const tn_config *config, const char *name);
 /* Is `name` there, if only as null? */
 bool tn_config_has(const tn_config *config, const char *name);
 /* Is there an object called `name`? */

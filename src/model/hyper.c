@@ -182,7 +182,11 @@ bool tn_hyper_bool_or(tn_hyper_reader *reader, const char *gguf, const char *con
   char key[MAX_KEY];
   if (tn_hyper_is_folder(reader)) {
     const tn_config_value *value = config_value(reader, config);
-    if (is_kind(reader, value, TN_JSON_BOOLEAN)) otherwise = value->boolean;
+    const tn_default *known = value ? NULL : default_of(reader, config);
+    if (known)
+      otherwise = known->number != 0;
+    else if (is_kind(reader, value, TN_JSON_BOOLEAN))
+      otherwise = value->boolean;
     record_one(reader, gguf, TN_NOTE_BOOL, otherwise);
     return otherwise;
   }
@@ -340,7 +344,6 @@ static bool is_harmless(const tn_config_value *value, const char *name) {
                                       "router_jitter_noise",
                                       "mamba_ssm_dtype",
                                       "vocab_size_per_layer_input",
-                                      "rope_interleave",
                                       "output_attentions",
                                       "output_hidden_states",
                                       "return_dict",

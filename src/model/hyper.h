@@ -149,6 +149,9 @@ void tn_hyper_read_kinds(tn_hyper_reader *reader, tn_hyper *hyper, const char *g
 /* Rotary positions of the heads: rope.* keys, or rope_parameters / rope_scaling of config.json, there those of `kind`
  * ("full_attention", ...) where they are given by kind (NULL: not). An unknown scaling is refused by name. */
 void tn_hyper_read_rope(tn_hyper_reader *reader, const tn_hyper *hyper, const char *kind, tn_rope_hyper *rope);
+/* For model types whose usual positions are scaled: an error if config.json says nothing of them, for no number stands
+ * for that. */
+void tn_hyper_demand_rope(tn_hyper_reader *reader);
 /* Where GGUF holds q and k with their rows permuted for adjacent pairs, and a folder for halves: the pairing of this
  * file. */
 tn_rope_pairing tn_hyper_permuted_pairing(const tn_hyper_reader *reader);

@@ -48,9 +48,9 @@ static uint32_t read_activation(tn_hyper_reader *reader, uint32_t otherwise) {
                {"gelu_fast", TN_ACTIVATION_GELU_TANH},
                {"gelu", TN_ACTIVATION_GELU},
                {"relu", TN_ACTIVATION_RELU}};
-  /* gemma has both names; hidden_activation is the one that counts */
   tn_text name = tn_hyper_text_or(reader, NULL, "hidden_act", "");
-  name = tn_hyper_text_or(reader, NULL, "hidden_activation", name.data);
+  if (!strncmp(reader->family->name, "gemma", 5)) /* has both names; this is the one that counts */
+    name = tn_hyper_text_or(reader, NULL, "hidden_activation", name.data);
   if (!name.bytes) return otherwise;
   for (size_t i = 0; i < TN_COUNT(known); i++)
     if (tn_text_is(name, known[i].name)) return known[i].activation;
@@ -59,6 +59,17 @@ static uint32_t read_activation(tn_hyper_reader *reader, uint32_t otherwise) {
                              "%s: hidden_act is \"%.*s\", expected silu, gelu, gelu_new, gelu_pytorch_tanh or relu",
                              reader->file->config.path, (int)(name.bytes < 40 ? name.bytes : 40), name.data);
   return TN_ACTIVATION_NONE;
+}
+
+/* Is the head the embedding: 1, 0, or -1 for "if there is no other". Of a model with a text part the whole model's word
+ * counts, as in transformers, where it has one. */
+static int read_tied(tn_hyper_reader *reader) {
+  static const char *const name = "tie_word_embeddings";
+  bool is_said = tn_hyper_has(reader, NULL, name), tied = tn_hyper_bool_or(reader, NULL, name, false);
+  if (reader->status != TN_OK || !tn_hyper_is_folder(reader)) return -1;
+  const tn_config_value *outer = tn_config_find_top(&reader->file->config, name);
+  if (outer && outer->kind == TN_JSON_BOOLEAN) tied = outer->boolean;
+  return is_said || tied ? tied : -1;
 }
 
 static void read_heads(tn_hyper_reader *reader, tn_hyper *hyper) {
@@ -101,9 +112,7 @@ void tn_hyper_read_common(tn_hyper_reader *reader, tn_hyper *hyper) {
   hyper->vocabulary = read_vocabulary(reader);
   uint32_t stated = tn_hyper_u32_or(reader, "vocab_size", "vocab_size", hyper->vocabulary);
   tn_hyper_demand(reader, stated == hyper->vocabulary, "vocab_size", "vocab_size", stated, "the rows of the embedding");
-  hyper->tied = -1;
-  if (tn_hyper_has(reader, NULL, "tie_word_embeddings"))
-    hyper->tied = tn_hyper_bool_or(reader, NULL, "tie_word_embeddings", false);
+  hyper->tied = read_tied(reader);
 }
 
 static void unknown_kind(tn_hyper_reader *reader, tn_text kind) {

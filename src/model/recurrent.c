@@ -60,13 +60,33 @@ tn_ref tn_block_recurrent(tn_build *build, uint32_t layer, const tn_recurrent_hy
   return tn_block_linear(build, tn_activate(graph, z, y, TN_ACTIVATION_SILU), build->hyper->width, "ssm_out", layer);
 }
 
+/* The biases of queries and of gates, which lie head by head as their rows do. */
+static void read_biases(tn_build *build, uint32_t heads, uint32_t d, uint32_t layer, tn_ref *q, tn_ref *gate) {
+  char name[40];
+  uint32_t count = heads * d;
+  float *stored = tn_arena_array(&build->graph->arena, 2 * (size_t)count, sizeof *stored);
+  float *apart = tn_arena_array(&build->graph->arena, count, sizeof *apart);
+  if (!stored || !apart) {
+    tn_graph_fail(build->graph, TN_E_MEMORY, "graph: out of memory");
+    return;
+  }
+  if (!tn_build_read(build, 2 * count, stored, "blk.%u.attn_q.bias", layer)) return;
+  for (uint32_t part = 0; part < 2; part++) {
+    for (uint32_t i = 0; i < count; i++) apart[i] = stored[i / d * 2 * d + part * d + i % d];
+    snprintf(name, sizeof name, "blk.%u.attn_q.bias[%s]", layer, part ? "gate" : "q");
+    *(part ? gate : q) = tn_graph_numbers(build->graph, name, apart, count);
+  }
+}
+
 tn_ref tn_block_gated_attention(tn_build *build, tn_ref x, uint32_t layer) {
   tn_graph *graph = build->graph;
   const tn_attention_block at = tn_block_attention_of(build, layer);
   uint32_t d = at.key_dim, rows = at.heads * 2 * d, width = build->hyper->width;
   tn_ref q_rows = tn_build_strided_rows(build, rows, width, 0, d, 2 * d, rows / 2, "blk.%u.attn_q.weight", layer);
   tn_ref gate_rows = tn_build_strided_rows(build, rows, width, d, d, 2 * d, rows / 2, "blk.%u.attn_q.weight", layer);
-  tn_ref q = tn_linear(graph, x, q_rows, TN_NO_VALUE), gate = tn_linear(graph, x, gate_rows, TN_NO_VALUE);
+  tn_ref q_bias = TN_NO_VALUE, gate_bias = TN_NO_VALUE;
+  if (tn_build_has(build, "blk.%u.attn_q.bias", layer)) read_biases(build, at.heads, d, layer, &q_bias, &gate_bias);
+  tn_ref q = tn_linear(graph, x, q_rows, q_bias), gate = tn_linear(graph, x, gate_rows, gate_bias);
   tn_ref k = tn_block_linear(build, x, at.kv_heads * d, "attn_k", layer);
   tn_ref v = tn_block_linear(build, x, at.kv_heads * at.value_dim, "attn_v", layer);
   q = tn_block_head_norm(build, q, d, "attn_q_norm", layer);

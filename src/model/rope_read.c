@@ -1,6 +1,7 @@
 /* Reading rotary positions from GGUF metadata (rope.*) or config.json: rope_parameters, rope_scaling (see hyper.h). */
 #include <stdio.h>
 #include "base/error.h"
+#include "model/build.h"
 #include "model/hyper.h"
 #include "model/names.h"
 
@@ -148,6 +149,8 @@ void tn_hyper_read_rope(tn_hyper_reader *reader, const tn_hyper *hyper, const ch
   rope->original_context = original_context(&in, hyper);
   tn_hyper_demand(reader, rope->part > 0 && rope->part <= 1, NULL, "partial_rotary_factor", (double)rope->part,
                   "more than 0 and at most 1");
+  tn_hyper_demand(reader, rope->part == 1 || reader->family->turns_part, NULL, "partial_rotary_factor",
+                  (double)rope->part, "1: this model type turns whole heads");
   if (reader->status != TN_OK) return;
   tn_text type = scaling_type(&in);
   if (reader->status == TN_OK) read_scaling(&in, type, hyper->context);
@@ -171,6 +174,16 @@ void tn_hyper_read_sliding_rope(tn_hyper_reader *reader, tn_hyper *hyper, float 
   hyper->rope_sliding = hyper->rope;
   hyper->rope_sliding.scaling = TN_ROPE_UNSCALED;
   hyper->rope_sliding.attention_factor = 0;
-  hyper->rope_sliding.theta =
-      tn_hyper_f32_or(reader, "rope.freq_base_swa", "rope_local_base_freq", theta > 0 ? theta : hyper->rope.theta);
+  hyper->rope_sliding.theta = theta > 0 ? tn_hyper_f32_or(reader, "rope.freq_base_swa", "rope_local_base_freq", theta)
+                                        : tn_hyper_f32_or(reader, "rope.freq_base_swa", NULL, hyper->rope.theta);
+}
+
+void tn_hyper_demand_rope(tn_hyper_reader *reader) {
+  if (reader->status != TN_OK || !tn_hyper_is_folder(reader)) return;
+  const tn_config *config = &reader->file->config;
+  if (tn_config_has_object(config, "rope_parameters") || tn_config_has_object(config, "rope_scaling") ||
+      tn_config_has(config, "rope_scaling"))
+    return;
+  reader->status =
+      tn_fail(reader->error, TN_E_NOT_FOUND, "%s: rope_parameters (or rope_scaling) is missing", config->path);
 }

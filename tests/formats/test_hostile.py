@@ -187,7 +187,9 @@ config("rope", "rope_scaling", rope_scaling=5)
 config("rope", "rope_theta", rope_theta=-1)
 for key, value in (("attn_logit_softcapping", 30.0), ("embedding_multiplier", 2.0), ("layer_types", ["full_attention"] * 3),
                    ("query_pre_attn_scalar", 10), ("use_qk_norm", True), ("alibi", True), ("logit_scale", 0.5),
-                   ("parallel_attn", True), ("text_config", {"hidden_size": 45, "clip_qkv": 8.0})):
+                   ("parallel_attn", True), ("sliding_window", 4), ("hidden_activation", "gelu"), ("rope_interleave", True),
+                   ("rope_local_base_freq", 1e4), ("no_rope_layers", [1, 0]), ("final_logit_softcapping", 9.0), ("clip_qkv", 0.5),
+                   ("residual_multiplier", 0.5), ("attention_chunk_size", 4), ("text_config", {"hidden_size": 45, "clip_qkv": 8.0})):
     config("a key that changes the mathematics", "may change the mathematics", **{key: value})
 for key, value in (("head_dim", 0), ("head_dim", 7), ("head_dim", 4096), ("num_hidden_layers", True), ("num_hidden_layers", 10**9),
                    ("vocab_size", 1 << 40), ("vocab_size", 66), ("rms_norm_eps", -1), ("sliding_window", -5), ("sliding_window", 1.5),
@@ -202,6 +204,34 @@ config("odd but legal", rope_theta=PLAIN["config"]["rope_theta"], rope_scaling=N
 fresh()
 put("config.json", json.dumps(PLAIN["config"]).replace('"hidden_size": 45', '"hidden_size": 9, "hidden_size": 45').encode())
 taken("a key said twice: the last counts")
+
+config("a part of the head", "partial_rotary_factor", "whole heads", partial_rotary_factor=0.5)
+
+
+def other(name, *words, without=(), **changes):
+    """Another model without some keys: refused with these words, or the same as before."""
+    description = shapes.load(f"{DATA}/shapes/{name}.json")
+    fresh(description)
+    taken(name)
+    with open(folder + "/out", "rb") as file:
+        before = file.read()
+    put("config.json", {**{key: value for key, value in description["config"].items() if key not in without}, **changes})
+    if words:
+        refused(f"{name} without {without}, with {changes}", "config.json", *words)
+        return
+    taken(f"{name} without {without}, with {changes}")
+    with open(folder + "/out", "rb") as file:
+        if file.read() != before:
+            failures.append(f"{name} without {without}, with {changes}: other logits")
+
+
+other("gptoss-odd", "rope_parameters", "missing", without=["rope_parameters"])
+other("gemma4-odd", "rope_parameters", "missing", without=["rope_parameters"])
+other("olmo2-one-kv", "sliding_window", "may change", sliding_window=4)
+other("olmo2-one-kv", "layer_types", "may change", layer_types=["full_attention"] * 3)
+other("gpt2-odd", without=["layer_norm_epsilon", "activation_function", "scale_attn_weights", "tie_word_embeddings"])
+other("gemma2-odd", without=["tie_word_embeddings", "rms_norm_eps", "hidden_activation"])
+other("gemma3-listed", without=["tie_word_embeddings", "rms_norm_eps"], hidden_act="relu")
 
 # ---- pipes, which nobody writes
 for name in ("config.json", "model.safetensors", "tokenizer.json", "generation_config.json", "chat_template.jinja"):
@@ -227,6 +257,42 @@ matrix, vector = (next(n for n in NAMES if n.endswith(end)) for end in ("0.mlp.u
 for name, index, number in ((matrix, 7, float("nan")), (matrix, 0, float("-inf")), (vector, 1, float("nan"))):
     spoil(name, index, number)
     refused(f"{name} with {number}", folder, name, f"value {index} is {number}")
+
+
+def tensor_places(data):
+    """Where the tensors of a GGUF file begin."""
+    listed = subprocess.run([TENON, "inspect", folder + "/out.gguf"], check=True, capture_output=True, text=True).stdout
+    names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and ".weight " in line]
+    offsets, end = {}, 0
+    for name in names:
+        at = data.index(struct.pack("<Q", len(name)) + name.encode()) + 8 + len(name)
+        at += 4 + 8 * struct.unpack_from("<I", data, at)[0] + 4
+        offsets[name] = struct.unpack_from("<Q", data, at)[0]
+        end = max(end, at + 8)
+    return {name: (end + 31) // 32 * 32 + offset for name, offset in offsets.items()}
+
+
+def spoil_block(kind, block_bytes, at, scale):
+    """A block of a GGUF file gets another scale."""
+    tensor, block = "blk.0.attn_q.weight", 5
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    path = folder + "/out.gguf"
+    subprocess.run([TENON, "quantize", DATA + "/golden/qwen3", path, "--type", kind], check=True, capture_output=True)
+    with open(path, "r+b") as file:
+        begin = tensor_places(file.read())[tensor]
+        file.seek(begin + block * block_bytes + at)
+        file.write(scale)
+    done = subprocess.run([TENON, "logits", path, "--tokens", "3,4,5", "--all", "--out", folder + "/out"], capture_output=True,
+                          text=True, timeout=60)
+    if done.returncode != 1 or not all(word in done.stderr for word in (path, tensor, f"block {block} ", "no number")):
+        failures.append(f"{kind} with the scale {scale}: exit {done.returncode}, {done.stderr!r}")
+
+
+for kind, block_bytes, at, scale in (("q8_0", 34, 0, struct.pack("<e", float("nan"))), ("q4_0", 18, 0, struct.pack("<e", float("inf"))),
+                                     ("q4_1", 20, 2, struct.pack("<e", float("-inf"))), ("mxfp4", 17, 0, b"\xff"),
+                                     ("mxfp6", 25, 0, b"\xff")):
+    spoil_block(kind, block_bytes, at, scale)
 
 # ---- generation_config.json
 for value, words in (({"temperature": "hot"}, ("temperature", "a number")), ({"top_p": 7}, ("top_p is 7", "0 .. 1")), ([], ("JSON",)),

@@ -51,7 +51,7 @@ static void read_heads(tn_hyper_reader *reader, tn_hyper *hyper, deepseek_hyper 
 static void read_positions(tn_hyper_reader *reader, tn_hyper *hyper, const deepseek_hyper *own) {
   hyper->key_dim = own->turned;
   tn_hyper_read_rope(reader, hyper, NULL, &hyper->rope);
-  bool adjacent = tn_hyper_bool_or(reader, NULL, "rope_interleave", true);
+  bool adjacent = tn_hyper_rare_bool(reader, "rope.interleave", "rope_interleave", true);
   hyper->rope.pairing = adjacent ? TN_ROPE_ADJACENT : TN_ROPE_HALF;
   float multiplier = tn_hyper_f32_or(reader, "rope.scaling.yarn_log_multiplier", NULL, 0);
   if (multiplier > 0) hyper->rope.mscale = hyper->rope.mscale_all = 10 * multiplier;

@@ -39,6 +39,7 @@ static const tn_default defaults[] = {{"num_attention_heads", 8, NULL},
                                       {"query_pre_attn_scalar", 256, NULL},
                                       {"attn_logit_softcapping", 50, NULL},
                                       {"final_logit_softcapping", 30, NULL},
+                                      {"tie_word_embeddings", 1, NULL},
                                       {0}};
 const tn_family tn_family_gemma2 = {.name = "gemma2",
                                     .architectures = architectures,

@@ -46,6 +46,7 @@ static const tn_default defaults[] = {{"num_attention_heads", 8, NULL},
                                       {"max_position_embeddings", 131072, NULL},
                                       {"query_pre_attn_scalar", 256, NULL},
                                       {"rope_theta", 1e6, NULL},
+                                      {"tie_word_embeddings", 1, NULL},
                                       {0}};
 const tn_family tn_family_gemma3 = {.name = "gemma3",
                                     .architectures = architectures,

@@ -303,14 +303,10 @@ static const tn_tensor_name names[] = {{"altup_proj", "altup_projections.%", 0},
                                        {"blk.#.altup_correct_scale.weight", "layers.#.altup.correct_output_scale", 0},
                                        {0}};
 /* What config.json may leave out, as transformers has it. */
-static const tn_default defaults[] = {{"num_attention_heads", 8, NULL},
-                                      {"num_key_value_heads", 2, NULL},
-                                      {"head_dim", 256, NULL},
-                                      {"max_position_embeddings", 32768, NULL},
-                                      {"rope_theta", 1e6, NULL},
-                                      {"final_logit_softcapping", 30, NULL},
-                                      {"num_kv_shared_layers", 15, NULL},
-                                      {0}};
+static const tn_default defaults[] = {
+    {"num_attention_heads", 8, NULL},         {"num_key_value_heads", 2, NULL}, {"head_dim", 256, NULL},
+    {"max_position_embeddings", 32768, NULL}, {"rope_theta", 1e6, NULL},        {"final_logit_softcapping", 30, NULL},
+    {"num_kv_shared_layers", 15, NULL},       {"tie_word_embeddings", 1, NULL}, {0}};
 /* Layers that share keys and values may have their own all the same; the scale where it isn't used. */
 static const char *const unused[] = {"layers.#.self_attn.k_proj.weight",
                                      "layers.#.self_attn.v_proj.weight",

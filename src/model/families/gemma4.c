@@ -74,6 +74,7 @@ static void read_heads(tn_hyper_reader *reader, tn_hyper *hyper, gemma4_hyper *o
 }
 
 static void read_positions(tn_hyper_reader *reader, tn_hyper *hyper, const gemma4_hyper *own) {
+  tn_hyper_demand_rope(reader);
   hyper->key_dim = own->sliding.dim;
   if (tn_hyper_is_folder(reader)) tn_hyper_read_rope(reader, hyper, "sliding_attention", &hyper->rope_sliding);
   hyper->key_dim = own->full.dim;
@@ -232,11 +233,16 @@ static const char *const unused[] = {"layers.#.self_attn.k_proj.weight",
                                      "blk.#.attn_v.weight",
                                      "blk.#.attn_k_norm.weight",
                                      NULL};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {
+    {"tie_word_embeddings", 1, NULL}, {"num_key_value_heads", 4, NULL}, {"head_dim", 256, NULL}, {0}};
 const tn_family tn_family_gemma4 = {.name = "gemma4",
                                     .architectures = architectures,
                                     .model_types = model_types,
                                     .names = names,
                                     .aliases = aliases,
                                     .unused = unused,
+                                    .defaults = defaults,
                                     .configure = configure,
-                                    .build = build_graph};
+                                    .build = build_graph,
+                                    .turns_part = true};

@@ -77,11 +77,14 @@ static const char *const aliases[][2] = {{"num_hidden_layers", "n_layer"},
                                          {"hidden_act", "activation_function"},
                                          {0}};
 static const char *const unused[] = {"h.#.attn.bias", "h.#.attn.masked_bias", NULL};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"tie_word_embeddings", 1, NULL}, {"layer_norm_epsilon", 1e-5, NULL}, {0}};
 const tn_family tn_family_gpt2 = {.name = "gpt2",
                                   .architectures = architectures,
                                   .model_types = model_types,
                                   .names = names,
                                   .aliases = aliases,
                                   .unused = unused,
+                                  .defaults = defaults,
                                   .configure = configure,
                                   .build = build_graph};

@@ -10,6 +10,7 @@ typedef struct gptoss_hyper {
 
 static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_common(reader, hyper);
+  tn_hyper_demand_rope(reader);
   tn_hyper_read_rope(reader, hyper, NULL, &hyper->rope);
   hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 128);
   tn_hyper_read_kinds(reader, hyper, "attention.sliding_window_pattern", TN_LAYER_SLIDING, 2);

@@ -7,7 +7,9 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_common(reader, hyper);
   tn_hyper_read_rope(reader, hyper, NULL, &hyper->rope);
   hyper->rope.pairing = tn_hyper_permuted_pairing(reader);
-  hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 0); /* Mistral: all layers */
+  bool is_plain =
+      tn_hyper_is_folder(reader) && !strcmp(reader->architecture, "llama"); /* the others may have a window */
+  hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", is_plain ? NULL : "sliding_window", 0);
   for (uint32_t i = 0; i < hyper->layers && hyper->window; i++) hyper->kinds[i] = TN_LAYER_SLIDING;
   tn_hyper_read_experts(reader, hyper);
   hyper->experts.scoring = TN_MOE_SOFTMAX_OF_CHOSEN;

@@ -7,8 +7,11 @@ static void configure(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_common(reader, hyper);
   tn_hyper_read_rope(reader, hyper, "full_attention", &hyper->rope);
   hyper->qk_norm = TN_QK_NORM_ROW;
-  hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 0);
-  tn_hyper_read_kinds(reader, hyper, "attention.sliding_window_pattern", TN_LAYER_SLIDING, hyper->window ? 4 : 0);
+  bool may_slide = !tn_hyper_is_folder(reader) || strcmp(reader->architecture, "olmo2") != 0;
+  if (may_slide) {
+    hyper->window = tn_hyper_u32_or(reader, "attention.sliding_window", "sliding_window", 0);
+    tn_hyper_read_kinds(reader, hyper, "attention.sliding_window_pattern", TN_LAYER_SLIDING, hyper->window ? 4 : 0);
+  }
   tn_hyper_read_sliding_rope(reader, hyper, 0);
 }
 

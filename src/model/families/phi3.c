@@ -51,4 +51,5 @@ const tn_family tn_family_phi3 = {.name = "phi3",
                                   .names = names,
                                   .defaults = defaults,
                                   .configure = configure,
-                                  .build = build_graph};
+                                  .build = build_graph,
+                                  .turns_part = true};

@@ -12,5 +12,11 @@ static void build_graph(tn_build *build) {
 }
 
 static const char *const names[] = {"qwen2", NULL};
-const tn_family tn_family_qwen2 = {
-    .name = "qwen2", .architectures = names, .model_types = names, .configure = configure, .build = build_graph};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"num_key_value_heads", 32, NULL}, {0}};
+const tn_family tn_family_qwen2 = {.name = "qwen2",
+                                   .architectures = names,
+                                   .model_types = names,
+                                   .defaults = defaults,
+                                   .configure = configure,
+                                   .build = build_graph};

@@ -6,7 +6,7 @@
 static void read_window(tn_hyper_reader *reader, tn_hyper *hyper) {
   tn_hyper_read_upper_window(reader, hyper);
   uint32_t most = tn_hyper_u32_or(reader, NULL, "max_window_layers", 28);
-  if (tn_hyper_has(reader, NULL, "layer_types") || !hyper->window) return;
+  if (!tn_hyper_is_folder(reader) || tn_hyper_has(reader, NULL, "layer_types") || !hyper->window) return;
   for (uint32_t i = 0; i < hyper->layers; i++)
     hyper->kinds[i] = i % 2 == 0 && i < most ? TN_LAYER_SLIDING : TN_LAYER_FULL;
 }
@@ -29,8 +29,11 @@ static void build_graph(tn_build *build) {
 
 static const char *const architectures[] = {"qwen2moe", NULL};
 static const char *const model_types[] = {"qwen2_moe", NULL};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"num_key_value_heads", 16, NULL}, {0}};
 const tn_family tn_family_qwen2moe = {.name = "qwen2moe",
                                       .architectures = architectures,
                                       .model_types = model_types,
+                                      .defaults = defaults,
                                       .configure = configure,
                                       .build = build_graph};

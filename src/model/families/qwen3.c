@@ -14,7 +14,7 @@ static void build_graph(tn_build *build) {
 
 static const char *const names[] = {"qwen3", NULL};
 /* What config.json may leave out, as transformers has it. */
-static const tn_default defaults[] = {{"head_dim", 128, NULL}, {0}};
+static const tn_default defaults[] = {{"head_dim", 128, NULL}, {"num_key_value_heads", 32, NULL}, {0}};
 const tn_family tn_family_qwen3 = {.name = "qwen3",
                                    .architectures = names,
                                    .model_types = names,

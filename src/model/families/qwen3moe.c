@@ -22,8 +22,11 @@ static void build_graph(tn_build *build) {
 
 static const char *const architectures[] = {"qwen3moe", NULL};
 static const char *const model_types[] = {"qwen3_moe", NULL};
+/* What config.json may leave out, as transformers has it. */
+static const tn_default defaults[] = {{"num_key_value_heads", 4, NULL}, {0}};
 const tn_family tn_family_qwen3moe = {.name = "qwen3moe",
                                       .architectures = architectures,
                                       .model_types = model_types,
+                                      .defaults = defaults,
                                       .configure = configure,
                                       .build = build_graph};

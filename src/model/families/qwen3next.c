@@ -97,11 +97,20 @@ static const tn_tensor_name names[] = {
     {"blk.#.ssm_out", "layers.#.linear_attn.out_proj", 0},
     {0}};
 /* What config.json may leave out, as transformers has it. */
-static const tn_default defaults[] = {{"head_dim", 256, NULL}, {"partial_rotary_factor", 0.25, NULL}, {0}};
+static const tn_default defaults[] = {{"head_dim", 256, NULL},
+                                      {"partial_rotary_factor", 0.25, NULL},
+                                      {"num_key_value_heads", 2, NULL},
+                                      {"linear_conv_kernel_dim", 4, NULL},
+                                      {"linear_key_head_dim", 128, NULL},
+                                      {"linear_value_head_dim", 128, NULL},
+                                      {"linear_num_key_heads", 16, NULL},
+                                      {"linear_num_value_heads", 32, NULL},
+                                      {0}};
 const tn_family tn_family_qwen3next = {.name = "qwen3next",
                                        .architectures = architectures,
                                        .model_types = model_types,
                                        .names = names,
                                        .defaults = defaults,
                                        .configure = configure,
-                                       .build = build_graph};
+                                       .build = build_graph,
+                                       .turns_part = true};

@@ -50,7 +50,8 @@ static void build_graph(tn_build *build) {
 
 static const char *const names[] = {"smollm3", NULL};
 /* What config.json may leave out, as transformers has it. */
-static const tn_default defaults[] = {{"rope_theta", 2e6, NULL}, {"num_key_value_heads", 4, NULL}, {0}};
+static const tn_default defaults[] = {
+    {"rope_theta", 2e6, NULL}, {"num_key_value_heads", 4, NULL}, {"tie_word_embeddings", 1, NULL}, {0}};
 const tn_family tn_family_smollm3 = {.name = "smollm3",
                                      .architectures = names,
                                      .model_types = names,

@@ -7,8 +7,8 @@
  * decode
  *
  * The limit of a test is the larger of the time its arithmetic takes at the device's int8 (or float) peak and the time
- * the bytes it must read take at the memory's speed: each weight of a linear once a step, in the file's format, and the
- * KV of every visible position. */
+ * the bytes it must read take at the memory's speed: each weight of a linear once a step, in the file's format, of
+ * experts as many as the step's rows can choose, and the KV of every visible position. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ typedef struct bench_model {
   double peak_int8, peak_f32, peak_bf16, peak_bytes;
   /* the model: of all linears whose rows are T, and R */
   double row_ops, head_ops, weight_bytes, kv_bytes_per_token;
-  uint32_t activations; /* dtype that linears take: q8a, bf16 or f32 */
+  double chosen_bytes, expert_bytes; /* of the experts that a row chooses, and of all */
+  uint32_t activations;              /* dtype that linears take: q8a, bf16 or f32 */
   /* buffers of a step */
   tn_row *rows;
   tn_sequence *states;
@@ -83,21 +84,32 @@ static tn_status read_machine(bench_model *bench, uint32_t threads, tn_error *er
   return TN_OK;
 }
 
+/* Adds what an op does for a row, and what it reads of its weights. */
+static void read_op(bench_model *bench, const tn_graph *graph, const tn_graph_op *op) {
+  if (op->opcode != TN_OP_LINEAR && op->opcode != TN_OP_MOE_LINEAR && op->opcode != TN_OP_HEAD_LINEAR) return;
+  const tn_graph_value *x = graph->values + op->inputs[0], *w = graph->values + op->inputs[1];
+  double matrices = w->rank == 3 ? w->dims[0] : 1, used = matrices;
+  if (op->opcode == TN_OP_MOE_LINEAR) used = graph->values[op->inputs[2]].dims[1];
+  double ops = 2.0 * w->dims[w->rank - 2] * w->dims[w->rank - 1];
+  double bytes = (double)tn_row_bytes(w->dtype, (uint64_t)w->dims[w->rank - 1]) * w->dims[w->rank - 2];
+  if (x->dims[0] == TN_DIM_R)
+    bench->head_ops += used * ops;
+  else
+    bench->row_ops += used * ops;
+  if (x->dtype != TN_F32) bench->activations = x->dtype;
+  if (used < matrices) {
+    bench->chosen_bytes += used * bytes;
+    bench->expert_bytes += matrices * bytes;
+  } else {
+    bench->weight_bytes += matrices * bytes;
+  }
+}
+
 static void read_model(bench_model *bench) {
   const tn_graph *graph = tn_runner_graph(bench->runner.runner);
   bench->row_ops = bench->head_ops = bench->weight_bytes = bench->kv_bytes_per_token = 0;
-  for (size_t i = 0; i < graph->op_count; i++) {
-    const tn_graph_op *op = graph->ops + i;
-    if (op->opcode != TN_OP_LINEAR) continue;
-    const tn_graph_value *x = graph->values + op->inputs[0], *w = graph->values + op->inputs[1];
-    double ops = 2.0 * w->dims[0] * w->dims[1];
-    if (x->dims[0] == TN_DIM_R)
-      bench->head_ops += ops;
-    else
-      bench->row_ops += ops;
-    if (x->dtype != TN_F32) bench->activations = x->dtype;
-    bench->weight_bytes += (double)tn_row_bytes(w->dtype, (uint64_t)w->dims[1]) * w->dims[0];
-  }
+  bench->chosen_bytes = bench->expert_bytes = 0;
+  for (size_t i = 0; i < graph->op_count; i++) read_op(bench, graph, graph->ops + i);
   const tn_runner_info *info = tn_runner_describe(bench->runner.runner);
   for (uint32_t g = 0; g < info->group_count; g++)
     bench->kv_bytes_per_token += (double)info->groups[g].page_bytes / TN_PAGE_SLOTS;
@@ -109,8 +121,9 @@ static double step_limit(const bench_model *bench, double rows, double heads, do
                 : bench->activations == TN_BF16 ? bench->peak_bf16
                                                 : bench->peak_f32;
   double compute = peak > 0 ? (rows * bench->row_ops + heads * bench->head_ops) / peak : 0;
-  double memory =
-      bench->peak_bytes > 0 ? (bench->weight_bytes + kv_tokens * bench->kv_bytes_per_token) / bench->peak_bytes : 0;
+  double experts = rows * bench->chosen_bytes < bench->expert_bytes ? rows * bench->chosen_bytes : bench->expert_bytes;
+  double bytes = bench->weight_bytes + experts + kv_tokens * bench->kv_bytes_per_token;
+  double memory = bench->peak_bytes > 0 ? bytes / bench->peak_bytes : 0;
   *bound = compute > memory ? "compute" : "memory";
   return compute > memory ? compute : memory;
 }

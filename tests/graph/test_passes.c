@@ -15,13 +15,15 @@
 
 typedef struct fake_devices {
   uint32_t count;
-  uint32_t missing; /* opcode device 0 does not have; 0: none */
+  uint32_t missing;   /* opcode device 0 does not have; 0: none */
+  bool float_experts; /* experts are multiplied by floats only */
 } fake_devices;
 
 static bool supports(void *context, uint32_t device, const tn_op_query *query) {
   const fake_devices *fake = context;
   char why[100];
   if (device == 0 && query->opcode == fake->missing) return false;
+  if (query->opcode == TN_OP_MOE_LINEAR && fake->float_experts && query->inputs[0].dtype != TN_F32) return false;
   return tn_shape_check(query, why, sizeof why) == TN_OK;
 }
 
@@ -60,7 +62,7 @@ static void llama_is_merged_and_fused(void **state) {
   tn_graph *graph = open_graph("llama", &model);
   uint32_t layers = tn_model_hyper(model)->layers;
   assert_int_equal(count_ops(graph, TN_OP_LINEAR), 7 * layers + 1);
-  compile(graph, &(fake_devices){1, 0}, NULL, &plan);
+  compile(graph, &(fake_devices){.count = 1}, NULL, &plan);
   /* qkv, o, gate+up, down a layer, and the head */
   assert_int_equal(count_ops(graph, TN_OP_LINEAR), 4 * layers + 1);
   assert_int_equal(count_ops(graph, TN_OP_ADD), 0);
@@ -74,13 +76,32 @@ static void llama_is_merged_and_fused(void **state) {
   tn_model_close(model);
 }
 
+/* The experts are in MXFP4, everything else in floats. */
+static void experts_get_what_the_device_takes(void **state) {
+  (void)state;
+  for (uint32_t floats = 0; floats < 2; floats++) {
+    tn_model *model;
+    tn_plan plan;
+    tn_graph *graph = open_graph("gptoss-mxfp4", &model);
+    uint32_t layers = tn_model_hyper(model)->layers;
+    compile(graph, &(fake_devices){.count = 1, .float_experts = floats}, NULL, &plan);
+    assert_int_equal(count_ops(graph, TN_OP_QUANTISE), floats ? 0 : 2 * layers);
+    for (size_t i = 0; i < graph->op_count; i++)
+      if (graph->ops[i].opcode == TN_OP_MOE_LINEAR)
+        assert_int_equal(graph->values[graph->ops[i].inputs[0]].dtype, floats ? TN_F32 : TN_Q8A);
+    tn_plan_destroy(&plan);
+    tn_graph_destroy(graph);
+    tn_model_close(model);
+  }
+}
+
 static void gpt2_parts_of_qkv_become_one_again(void **state) {
   (void)state;
   tn_model *model;
   tn_plan plan;
   tn_graph *graph = open_graph("gpt2", &model);
   uint32_t layers = tn_model_hyper(model)->layers;
-  compile(graph, &(fake_devices){1, 0}, NULL, &plan);
+  compile(graph, &(fake_devices){.count = 1}, NULL, &plan);
   assert_int_equal(count_ops(graph, TN_OP_LINEAR), 4 * layers + 1);
   assert_int_equal(count_ops(graph, TN_OP_ACTIVATION), 0);
   tn_plan_destroy(&plan);
@@ -94,7 +115,7 @@ static void no_passes_change_nothing(void **state) {
   tn_plan plan;
   tn_graph *graph = open_graph("llama", &model);
   size_t before = graph->op_count;
-  compile(graph, &(fake_devices){1, 0}, "none", &plan);
+  compile(graph, &(fake_devices){.count = 1}, "none", &plan);
   assert_int_equal(graph->op_count, before);
   tn_plan_destroy(&plan);
   tn_graph_destroy(graph);
@@ -107,7 +128,7 @@ static void missing_ops_fall_back(void **state) {
   tn_plan plan;
   tn_graph *graph = open_graph("llama", &model);
   uint32_t layers = tn_model_hyper(model)->layers;
-  compile(graph, &(fake_devices){2, TN_OP_ATTENTION}, NULL, &plan);
+  compile(graph, &(fake_devices){.count = 2, .missing = TN_OP_ATTENTION}, NULL, &plan);
   /* attention and its kv_write go to device 1 together, and between them nothing else */
   assert_int_equal(plan.partition_count, 2 * layers + 1);
   for (size_t i = 0; i < plan.partition_count; i++) {
@@ -183,7 +204,7 @@ static void unknown_pass_is_refused(void **state) {
   tn_model *model;
   tn_plan plan;
   tn_error error = {0};
-  fake_devices fake = {1, 0};
+  fake_devices fake = {.count = 1};
   tn_graph *graph = open_graph("llama", &model);
   const tn_place_target target = {&fake, 1, supports, NULL, 0};
   const tn_pass_options options = {.passes = "merge,fuze"};
@@ -200,7 +221,7 @@ static void altered_programs_are_refused(void **state) {
   tn_plan plan;
   char why[200];
   tn_graph *graph = open_graph("llama", &model);
-  compile(graph, &(fake_devices){1, 0}, NULL, &plan);
+  compile(graph, &(fake_devices){.count = 1}, NULL, &plan);
   const tn_program *program = plan.partitions[0].program;
   unsigned char *copy = malloc(program->bytes);
   uint32_t refused = 0;
@@ -222,10 +243,15 @@ static void altered_programs_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(llama_is_merged_and_fused),  cmocka_unit_test(gpt2_parts_of_qkv_become_one_again),
-      cmocka_unit_test(no_passes_change_nothing),   cmocka_unit_test(missing_ops_fall_back),
-      cmocka_unit_test(fixed_shapes_have_no_pages), cmocka_unit_test(memory_plan_keeps_live_values_apart),
-      cmocka_unit_test(unknown_pass_is_refused),    cmocka_unit_test(altered_programs_are_refused),
+      cmocka_unit_test(llama_is_merged_and_fused),
+      cmocka_unit_test(experts_get_what_the_device_takes),
+      cmocka_unit_test(gpt2_parts_of_qkv_become_one_again),
+      cmocka_unit_test(no_passes_change_nothing),
+      cmocka_unit_test(missing_ops_fall_back),
+      cmocka_unit_test(fixed_shapes_have_no_pages),
+      cmocka_unit_test(memory_plan_keeps_live_values_apart),
+      cmocka_unit_test(unknown_pass_is_refused),
+      cmocka_unit_test(altered_programs_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,10 +63,7 @@ static const char *minimal_last_error(tn_device *device) {
 }
 
 static tn_status minimal_get(tn_device *device, const char *name, tn_property *value) {
-  static const struct {
-    const char *name, *text;
-    uint64_t number;
-  } properties[] = {
+  static const tn_named_property properties[] = {
       {"name", "minimal: the reference kernels in host memory", 0},
       {"kv", "paged", 0},
       {"rows", "any", 0},
@@ -78,16 +75,8 @@ static tn_status minimal_get(tn_device *device, const char *name, tn_property *v
       {"threads", NULL, 1},
       {"batch_invariant", NULL, 1},
   };
-  for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
-    if (strcmp(name, properties[i].name) != 0) continue;
-    *value = (tn_property){.size = sizeof *value, .type = TN_PROPERTY_U64, .u64 = properties[i].number};
-    if (properties[i].text) {
-      value->type = TN_PROPERTY_TEXT;
-      snprintf(value->text, sizeof value->text, "%s", properties[i].text);
-    }
-    return TN_OK;
-  }
-  return fail(device, TN_E_NOT_FOUND, "no such property");
+  tn_status status = tn_property_find(properties, sizeof properties / sizeof *properties, name, value);
+  return status == TN_OK ? TN_OK : fail(device, TN_E_NOT_FOUND, "no such property");
 }
 
 /* ---- memory ---- */

@@ -126,10 +126,7 @@ static uint64_t free_bytes(const tn_device *device) {
 
 static tn_status toy_get(tn_device *device, const char *name, tn_property *value) {
   const char *lengths = device->only_length == 128 ? "128" : device->only_length == 512 ? "512" : "128,512";
-  const struct {
-    const char *name, *text;
-    uint64_t number;
-  } properties[] = {
+  const tn_named_property properties[] = {
       {"name", "toy: a card of fixed shapes with memory of its own", 0},
       {"kv", "contiguous", 0},
       {"kv_lengths", lengths, 0},
@@ -142,16 +139,8 @@ static tn_status toy_get(tn_device *device, const char *name, tn_property *value
       {"threads", NULL, 1},
       {"batch_invariant", NULL, 1},
   };
-  for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
-    if (strcmp(name, properties[i].name) != 0) continue;
-    *value = (tn_property){.size = sizeof *value, .type = TN_PROPERTY_U64, .u64 = properties[i].number};
-    if (properties[i].text) {
-      value->type = TN_PROPERTY_TEXT;
-      snprintf(value->text, sizeof value->text, "%s", properties[i].text);
-    }
-    return TN_OK;
-  }
-  return fail(device, TN_E_NOT_FOUND, "no property %.80s", name);
+  tn_status status = tn_property_find(properties, sizeof properties / sizeof *properties, name, value);
+  return status == TN_OK ? TN_OK : fail(device, TN_E_NOT_FOUND, "no property %.80s", name);
 }
 
 /* ---- memory: first fit on the card ---- */

@@ -156,6 +156,24 @@ static inline void tn_work_range(const tn_kernel_place *place, uint64_t count, u
   *end = *begin + count / parts + (part < rest);
 }
 
+#define TN_MAX_PLACES 65536u /* cores x threads of a launch */
+
+/* Calls the function once for each place of a launch, by `parallel`. `addresses`: of its arguments, on the device.
+ * TN_E_INVALID for no function, no places, or more than TN_MAX_PLACES. */
+tn_status tn_launch_run(const tn_launch *launch, tn_kernel_function function, void *const *addresses,
+                        const tn_parallel *parallel);
+
+/* ---- properties out of a table ---- */
+
+/* With a text, or NULL and a number. */
+typedef struct tn_named_property {
+  const char *name, *text;
+  uint64_t number;
+} tn_named_property;
+
+/* A driver's `get`: fills *value with the property of that name; texts are cut to the room there is. TN_E_NOT_FOUND. */
+tn_status tn_property_find(const tn_named_property *table, uint32_t count, const char *name, tn_property *value);
+
 /* Checks an execution against its checked program: counts of bindings, scratch, the batch, room for the rows of this
  * batch in inputs and outputs, page and slot numbers against the states' bytes (page_bytes by state binding number).
  * That bindings lie inside their buffers is for the driver to check. TN_OK, or TN_E_INVALID with one line in `message`.

@@ -148,6 +148,47 @@ static void decode(const tn_case_value *value, const uint8_t *from, float *to) {
   }
 }
 
+static bool is_nan(uint32_t dtype, const uint8_t *from) {
+  float value;
+  uint16_t half;
+  memcpy(&half, from, sizeof half);
+  if (dtype == TN_F16) return (half & 0x7fff) > 0x7c00;
+  if (dtype == TN_BF16) return (half & 0x7fff) > 0x7f80;
+  memcpy(&value, from, sizeof value);
+  return dtype == TN_F32 && isnan(value);
+}
+
+/* The same bytes, but for what NaNs are made of. */
+static bool same_values(uint32_t dtype, const uint8_t *a, const uint8_t *b, size_t count) {
+  size_t bytes = tn_dtype_block_bytes((tn_dtype)dtype);
+  for (size_t i = 0; i < count; i++, a += bytes, b += bytes)
+    if (memcmp(a, b, bytes) != 0 && !(is_nan(dtype, a) && is_nan(dtype, b))) return false;
+  return true;
+}
+
+static bool same_row(const tn_case_value *value, const uint8_t *a, const uint8_t *b) {
+  size_t cols = (size_t)value->dims[1], blocks = (cols + 31) / 32, scales = blocks * 32, sums = blocks * 36;
+  if (value->dtype != TN_Q8A) return same_values(value->dtype, a, b, cols);
+  return !memcmp(a, b, scales) && same_values(TN_F32, a + scales, b + scales, blocks) &&
+         !memcmp(a + sums, b + sums, blocks * 4);
+}
+
+bool tn_case_same_bits(const tn_case *c, const tn_case_results *got, const tn_case_results *want, uint32_t *output,
+                       uint32_t *row) {
+  for (uint32_t i = 0; i < c->value_count; i++) {
+    const tn_case_value *value = &c->values[i];
+    if (value->kind != TN_VALUE_OUTPUT) continue;
+    uint64_t bytes = tn_case_row_bytes(value);
+    *output = value->index;
+    for (*row = 0; *row < tn_case_rows(c, value); ++*row) {
+      if (value->dims[0] == TN_DIM_R && !c->rows[*row].wants_logits) continue;
+      if (!same_row(value, got->rows[value->index] + *row * bytes, want->rows[value->index] + *row * bytes))
+        return false;
+    }
+  }
+  return true;
+}
+
 typedef struct error_sums {
   double difference, power, largest;
 } error_sums;

@@ -20,5 +20,8 @@ typedef struct tn_case_error {
 } tn_case_error;
 tn_status tn_case_compare(const tn_case *c, const tn_case_results *got, const tn_case_results *want,
                           tn_case_error *worst, tn_error *error);
+/* Are all outputs the same byte for byte, but for what NaNs are made of? Else *output and *row say where. */
+bool tn_case_same_bits(const tn_case *c, const tn_case_results *got, const tn_case_results *want, uint32_t *output,
+                       uint32_t *row);
 
 #endif

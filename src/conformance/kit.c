@@ -43,6 +43,10 @@ static tn_status compare(const tn_case *c, const tn_case_results *got, const tn_
   if (!worst.same_kind)
     return tn_fail(error, TN_E_INTERNAL, "row %u, column %u: %g instead of %g", worst.row, worst.column,
                    (double)worst.got, (double)worst.want);
+  uint32_t output, row;
+  if (worst.error == 0 && c->tolerance == 0 && !tn_case_same_bits(c, got, want, &output, &row))
+    return tn_fail(error, TN_E_INTERNAL, "output %u, row %u: other bits than the reference's, which are exact", output,
+                   row);
   if (worst.error <= c->tolerance) return TN_OK;
   return tn_fail(error, TN_E_INTERNAL, "error %.3g, allowed %.3g; row %u, column %u: %.9g instead of %.9g", worst.error,
                  c->tolerance, worst.row, worst.column, (double)worst.got, (double)worst.want);

@@ -1,8 +1,9 @@
 /* The conformance kit: every op with every case, and the seam itself, on one device.
  *
- * A case passes when the device's results are within the op's tolerance of the reference kernels' (equal where the
- * tolerance is 0), the same bits come out whatever lay in memory before and however the rows are cut into steps (where
- * the device says it is batch invariant), and nothing was written beside the outputs. */
+ * A case passes when the device's results are within the op's tolerance of the reference kernels' (equal, byte for
+ * byte, where the tolerance is 0: ops that only move or round numbers, and cases of linear that are exact in floats),
+ * the same bits come out whatever lay in memory before and however the rows are cut into steps (where the device says
+ * it is batch invariant), and nothing was written beside the outputs. */
 #ifndef TENON_CONFORMANCE_KIT_H
 #define TENON_CONFORMANCE_KIT_H
 

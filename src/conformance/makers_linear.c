@@ -9,7 +9,7 @@ typedef struct linear_shape {
   uint32_t x_dtype, format, cols, widths[4], outputs;
   uint32_t activation, gated;
   float scale;
-  bool bias, residual;
+  bool bias, residual, exact;
   tn_fill x_fill, w_fill;
 } linear_shape;
 
@@ -26,6 +26,7 @@ static void say(tn_case *c, const linear_shape *shape, uint32_t rows, uint32_t w
   if (shape->activation) tn_case_say(c, " act=%u", shape->activation);
   tn_case_say(c, "%s%s%s%s", shape->gated ? " gated" : "", shape->bias ? " bias" : "",
               shape->residual ? " residual" : "", shape->scale != 1 ? " scale" : "");
+  if (shape->exact) tn_case_say(c, " exact");
   if (shape->x_fill) tn_case_say(c, " x%s", tn_fill_name(shape->x_fill));
   if (shape->w_fill) tn_case_say(c, " w%s", tn_fill_name(shape->w_fill));
 }
@@ -40,8 +41,14 @@ static tn_case *linear_case(const linear_shape *shape, uint32_t rows, uint32_t *
   uint32_t x = tn_case_input(c, shape->x_dtype, TN_DIM_T, shape->cols);
   uint32_t w = tn_case_matrix(c, shape->format, weight_rows, shape->cols, uses);
   int64_t inputs[5] = {x, w, -1, -1, -1}, outputs[5] = {-1, -1, -1, -1, -1};
-  tn_case_fill(c, x, shape->x_fill, shape->cols + rows);
-  tn_case_fill(c, w, shape->w_fill, shape->format * 31 + width);
+  if (shape->exact) {
+    tn_case_fill_exact(c, x, shape->cols + rows);
+    tn_case_fill_exact(c, w, shape->format * 31 + width);
+    c->tolerance = 0;
+  } else {
+    tn_case_fill(c, x, shape->x_fill, shape->cols + rows);
+    tn_case_fill(c, w, shape->w_fill, shape->format * 31 + width);
+  }
   if (shape->bias || shape->residual) inputs[2] = shape->bias ? tn_case_vector(c, weight_rows) : TN_NO_VALUE;
   if (shape->bias) tn_case_fill_range(c, (uint32_t)inputs[2], -4, 4, 5);
   if (shape->residual) {
@@ -91,6 +98,23 @@ static void shapes(tn_maker *maker) {
       shape.x_dtype = TN_F32;
       shape.format = TN_Q5_0;
       tn_maker_emit(maker, linear_case(&shape, tn_maker_rows[3 - n], NULL));
+    }
+}
+
+/* Integers against integers: scales that are powers of two leave nothing to round, so every device gives the same bits,
+ * in whatever order it adds. */
+static void integers(tn_maker *maker) {
+  for (uint32_t i = 0; i < tn_maker_format_count; i++)
+    for (uint32_t m = 0; m < TN_MAKER_ROWS && !maker->stopped; m++) {
+      linear_shape shape = {.x_dtype = TN_Q8A,
+                            .format = tn_maker_formats[i],
+                            .cols = 256,
+                            .widths = {m % 2 ? 48 : 37},
+                            .outputs = 1,
+                            .scale = 1,
+                            .exact = true};
+      if (tn_dtype_block_elements((tn_dtype)shape.format) == 1 || tn_maker_rows[m] == 2) continue;
+      tn_maker_emit(maker, linear_case(&shape, tn_maker_rows[m], NULL));
     }
 }
 
@@ -246,6 +270,7 @@ void tn_make_linear(tn_maker *maker) {
   }
   formats(maker);
   shapes(maker);
+  integers(maker);
   pairs(maker);
   epilogues(maker);
   extremes(maker);

@@ -13,8 +13,7 @@ tn_status tn_kv_init(tn_kv *kv, tn_runner *runner, const tn_kv_options *options,
   }
   tn_status status = tn_pages_create(kv->info.group_count, counts, &kv->pages, error);
   if (status == TN_OK && kv->info.state_slots) status = tn_states_create(kv->info.state_slots, &kv->states, error);
-  bool is_contiguous = kv->info.state_slots && !kv->info.state_bytes;
-  if (status == TN_OK && options->prefix_cache && !is_contiguous)
+  if (status == TN_OK && options->prefix_cache && !kv->info.contiguous)
     status = tn_prefix_create(kv->pages, windows, kv->states, options->hash_mask, &kv->prefix, error);
   if (status != TN_OK) tn_kv_finish(kv);
   return status;

@@ -109,7 +109,8 @@ tn_status tn_runner_run_shape(tn_runner *runner, const runner_shape *shape, cons
   for (size_t p = 0; p < shape->plan.partition_count && status == TN_OK; p++) {
     const runner_part *part = shape->parts + p;
     status = tn_runner_carry_inputs(runner, shape, part, batch, error);
-    if (status == TN_OK) status = execute_part(runner, part, batch, error);
+    const tn_batch *own = part->partition->is_unpadded ? runner->unpadded : batch;
+    if (status == TN_OK) status = execute_part(runner, part, own, error);
   }
   return status == TN_OK ? fetch_logits(runner, shape, batch, set, logits, error) : status;
 }

@@ -7,8 +7,8 @@
  * named by its recurrent state's slot: region n belongs to the sequence that reads and writes slots 2n and 2n + 1. It
  * begins at the smallest length that holds its first rows and moves to the next when it grows past it. Page tables are
  * not looked at. A step runs sequence after sequence in pieces of the listed row counts, and is done when submit
- * returns. The context is cut to the longest length. Not there: shared prefixes, copied pages, counters, models with
- * recurrent states.
+ * returns. The context is cut to the longest length. Recurrent states lie in slots as elsewhere; the ops that move them
+ * on see a piece's rows without the padding. Not there: shared prefixes, copied pages, counters, snapshots.
  *
  * The layers may be spread over several devices (placement.h). The programs run in the order of the graph, whatever
  * crosses from one device to another goes through the host. Pages and states have one number on all devices; each has
@@ -68,7 +68,7 @@ typedef struct tn_runner_group {
 
 typedef struct tn_runner_info {
   uint32_t state_slots; /* of recurrent states: state_read and state_write are below it; 0: the model has none. Of
-                           contiguous KV: two for each sequence */
+                           contiguous KV: two for each sequence, whether the model has any or not */
   uint64_t state_bytes; /* of one slot over all layers */
   uint32_t vocabulary;
   uint32_t max_rows, max_sequences, max_logits_rows, max_context;
@@ -79,7 +79,8 @@ typedef struct tn_runner_info {
   uint32_t threads;
   bool batch_invariant;
   char device[64];
-  bool overlaps; /* two steps may be in flight, and the caller has the time until they are done for itself */
+  bool contiguous; /* KV in regions, not in pages */
+  bool overlaps;   /* two steps may be in flight, and the caller has the time until they are done for itself */
 } tn_runner_info;
 
 /* Builds the graph of `model`, runs the passes, places it, packs the weights and allocates. The model must outlive the

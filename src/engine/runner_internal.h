@@ -118,10 +118,12 @@ struct tn_runner {
    * made by the host for them, and behind it each set of logits. */
   unsigned char *staging;
   uint64_t carried_bytes;
-  /* contiguous KV: the logits of a step's pieces, [TN_MAX_LOGITS_ROWS, vocabulary]; the piece that runs */
+  /* contiguous KV: the logits of a step's pieces, [TN_MAX_LOGITS_ROWS, vocabulary]; the piece that runs, and what its
+   * batch is without the padding */
   float *gathered;
   tn_row *piece_rows;
   uint32_t *piece_logits_rows;
+  const tn_batch *unpadded;
   uint32_t logits_sets; /* of memory for logits: one for each step that can be in flight */
   runner_lane lane;
 };

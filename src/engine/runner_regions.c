@@ -3,8 +3,9 @@
  * A sequence's rows are cut in pieces. Each piece takes the smallest listed row count that holds what is left (or the
  * largest there is), at the smallest listed length that holds the piece; rows behind the last real one are padding and
  * repeat it. Before a piece runs, the host fills the masks and rope tables; behind it, the new columns that the
- * programs gave are copied to their slots. Promotion copies every head's slots from the region of one length to that of
- * the next: bytes, so that a promoted sequence is equal to one that began at the larger length. */
+ * programs gave are copied to their slots. Recurrent states are in slots, which have no length; programs with such
+ * states get the piece's rows without the padding. Promotion copies every head's slots from the region of one length to
+ * that of the next: bytes, so that a promoted sequence is equal to one that began at the larger length. */
 #include <stdlib.h>
 #include <string.h>
 #include "engine/runner_internal.h"
@@ -142,7 +143,11 @@ static runner_shape *shape_at(const tn_runner *runner, uint32_t length, uint32_t
   return runner->shapes + length * runner->profile.row_count + row_count;
 }
 
-/* Where state `state` of a region begins in its device's memory. */
+static bool is_kv(const runner_shape *shape, tn_ref state) {
+  return shape->graph->values[state].rank == 4;
+}
+
+/* Where KV `state` of a region begins in its device's memory. */
 static uint64_t state_at(const tn_runner *runner, const runner_shape *shape, uint32_t length, uint32_t region,
                          uint32_t device, tn_ref state) {
   return shape->states[state].offset + region * runner->region_bytes[device][length];
@@ -151,9 +156,11 @@ static uint64_t state_at(const tn_runner *runner, const runner_shape *shape, uin
 static void bind_region(tn_runner *runner, runner_shape *shape, uint32_t length, uint32_t region) {
   for (size_t p = 0; p < shape->plan.partition_count; p++) {
     runner_part *part = shape->parts + p;
-    for (uint32_t i = 0; i < part->partition->program->state_count; i++)
-      part->states[i].offset =
-          state_at(runner, shape, length, region, part->partition->device, part->partition->states[i]);
+    for (uint32_t i = 0; i < part->partition->program->state_count; i++) {
+      tn_ref state = part->partition->states[i];
+      if (is_kv(shape, state))
+        part->states[i].offset = state_at(runner, shape, length, region, part->partition->device, state);
+    }
   }
 }
 
@@ -201,6 +208,7 @@ static tn_status promote(tn_runner *runner, uint32_t region, uint32_t to, uint32
     const tn_partition *partition = shape->plan.partitions + p;
     for (uint32_t i = 0; i < partition->program->state_count; i++) {
       tn_ref state = partition->states[i];
+      if (!is_kv(shape, state)) continue;
       slot_range source = region_slots(runner, from, region, partition->device, state, 0);
       slot_range target = region_slots(runner, to, region, partition->device, state, 0);
       tn_status status = copy_slots(runner->devices + partition->device, shape->graph->values + state, &source, &target,
@@ -220,6 +228,7 @@ static tn_status append_columns(tn_runner *runner, const runner_shape *shape, ui
     uint32_t device = partition->device;
     for (uint32_t i = 0; i < partition->program->state_count; i++) {
       tn_ref ref = partition->states[i];
+      if (!is_kv(shape, ref)) continue;
       const tn_graph_value *state = shape->graph->values + ref;
       slot_range source = {.keys = border_of(shape, state->columns[0])->buffers[device],
                            .values = border_of(shape, state->columns[1])->buffers[device],
@@ -237,6 +246,7 @@ static tn_status append_columns(tn_runner *runner, const runner_shape *shape, ui
 /* A piece of a sequence: rows [first, first + rows) of the batch. */
 typedef struct piece {
   uint32_t first, rows, past, region;
+  uint32_t state_read, state_write;
 } piece;
 
 /* The batch of a piece, padded with copies of its last row. */
@@ -251,7 +261,8 @@ static tn_batch piece_batch(const tn_batch *batch, const piece *of, uint32_t pad
   for (uint32_t i = 0; i < batch->logits_count; i++)
     if (batch->logits_rows[i] >= of->first && batch->logits_rows[i] < of->first + of->rows)
       logits_rows[logits++] = batch->logits_rows[i] - of->first;
-  *sequence = (tn_sequence){.row_count = padded, .kv_length = of->past};
+  *sequence = (tn_sequence){
+      .row_count = padded, .kv_length = of->past, .state_read = of->state_read, .state_write = of->state_write};
   return (tn_batch){.size = sizeof(tn_batch),
                     .row_count = padded,
                     .sequence_count = 1,
@@ -269,6 +280,12 @@ static tn_status run_piece(tn_runner *runner, const tn_batch *batch, const piece
   tn_sequence sequence;
   const tn_batch own =
       piece_batch(batch, of, shape->fixed.rows, runner->piece_rows, &sequence, runner->piece_logits_rows);
+  tn_sequence real_sequence = sequence;
+  tn_batch real = own;
+  real_sequence.row_count = real.row_count = of->rows;
+  real.context = of->past + of->rows;
+  real.sequences = &real_sequence;
+  runner->unpadded = &real;
   const float *logits;
   bind_region(runner, shape, length, of->region);
   tn_status status = feed_inputs(runner, shape, &own, of->rows, error);
@@ -276,6 +293,7 @@ static tn_status run_piece(tn_runner *runner, const tn_batch *batch, const piece
   if (status == TN_OK) status = append_columns(runner, shape, of->region, of->past, of->rows, error);
   for (uint32_t device = 0; device < runner->device_count && status == TN_OK; device++)
     status = tn_device_synchronize(opened_of(runner, device), runner->devices[device].queue, UINT64_MAX, error);
+  runner->unpadded = NULL;
   if (status != TN_OK) return status;
   uint32_t vocabulary = runner->info.vocabulary;
   memcpy(runner->gathered + (size_t)*gathered * vocabulary, logits,
@@ -305,7 +323,12 @@ static tn_status run_sequence(tn_runner *runner, const tn_batch *batch, const tn
     uint32_t row_number = smallest(profile->rows, profile->row_count, left);
     uint32_t rows = left < profile->rows[row_number] ? left : profile->rows[row_number];
     uint32_t length = smallest(profile->lengths, profile->length_count, past + rows);
-    const piece of = {sequence->first_row + done, rows, past, region};
+    const piece of = {.first = sequence->first_row + done,
+                      .rows = rows,
+                      .past = past,
+                      .region = region,
+                      .state_read = done ? sequence->state_write : sequence->state_read,
+                      .state_write = sequence->state_write};
     tn_status status = length > at->length ? promote(runner, region, length, past, error) : TN_OK;
     if (status == TN_OK) status = run_piece(runner, batch, &of, row_number, gathered, error);
     if (status != TN_OK) return status;

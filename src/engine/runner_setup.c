@@ -111,6 +111,7 @@ static void describe(tn_runner *runner) {
     info->weight_bytes += runner->devices[device].weight_bytes;
     info->batch_invariant = info->batch_invariant && opened_of(runner, device)->properties.batch_invariant;
   }
+  info->contiguous = has_profile(runner);
   info->overlaps = runner->logits_sets > 1;
   for (uint32_t device = 0; device < runner->placement.spec_count; device++) {
     const tn_opened_device *opened = opened_of(runner, device);

@@ -181,10 +181,11 @@ static tn_status place_region(tn_runner *runner, runner_shape *shape, uint32_t l
     for (uint32_t i = 0; partition->device == device && i < partition->program->state_count; i++) {
       bool is_new;
       tn_ref state = partition->states[i];
+      const tn_graph_value *v = shape->graph->values + state;
+      if (v->rank == 3) continue;
       tn_status status = ask_layout(runner, shape, device, state, &is_new, error);
       if (status != TN_OK) return status;
       if (!is_new) continue;
-      const tn_graph_value *v = shape->graph->values + state;
       uint64_t plain =
           tn_row_bytes(v->dtype, 1) * (uint64_t)v->dims[0] * (uint64_t)v->dims[3] * (uint64_t)(v->dims[1] + v->dims[2]);
       if (shape->states[state].bytes != plain)
@@ -202,6 +203,28 @@ static tn_status place_region(tn_runner *runner, runner_shape *shape, uint32_t l
              : TN_OK;
 }
 
+/* Recurrent states beside contiguous KV: slots at the begin of the device's memory, the same for all shapes. */
+static tn_status place_slots(tn_runner *runner, uint32_t device, uint64_t *total, tn_error *error) {
+  runner_shape *shape = runner->shapes;
+  for (size_t p = 0; p < shape->plan.partition_count; p++) {
+    const tn_partition *partition = shape->plan.partitions + p;
+    for (uint32_t i = 0; partition->device == device && i < partition->program->state_count; i++) {
+      bool is_new;
+      tn_ref state = partition->states[i];
+      if (shape->graph->values[state].rank != 3) continue;
+      tn_status status = ask_layout(runner, shape, device, state, &is_new, error);
+      if (status != TN_OK) return status;
+      if (!is_new) continue;
+      runner->info.state_bytes += shape->states[state].bytes;
+      shape->states[state].offset = *total;
+      shape->states[state].bytes *= runner->info.state_slots;
+      *total += tn_round_up(shape->states[state].bytes, 256);
+      for (uint32_t s = 1; s < runner->shape_count; s++) runner->shapes[s].states[state] = shape->states[state];
+    }
+  }
+  return TN_OK;
+}
+
 static tn_status place_regions(tn_runner *runner, tn_error *error) {
   const runner_profile *profile = &runner->profile;
   runner->info.pages = runner->options.pages; /* the engine's accounts; the memory is the regions' */
@@ -209,15 +232,18 @@ static tn_status place_regions(tn_runner *runner, tn_error *error) {
   runner->info.state_slots = 2 * runner->options.max_sequences;
   for (uint32_t device = 0; device < runner->device_count; device++) {
     uint64_t total = 0;
+    tn_status status = place_slots(runner, device, &total, error);
+    if (status != TN_OK) return status;
+    uint64_t slots = total;
     for (uint32_t length = 0; length < profile->length_count; length++) {
       runner_shape *first = runner->shapes + length * profile->row_count;
-      tn_status status = place_region(runner, first, length, device, &total, error);
+      status = place_region(runner, first, length, device, &total, error);
       if (status != TN_OK) return status;
       for (uint32_t r = 1; r < profile->row_count; r++)
         for (tn_ref v = 0; v < first->graph->value_count; v++) first[r].states[v] = first->states[v];
     }
     runner->devices[device].state_bytes = total;
-    runner->info.kv_bytes += total;
+    runner->info.kv_bytes += total - slots;
   }
   if (runner->options.kv_bytes && runner->info.kv_bytes > runner->options.kv_bytes)
     return tn_fail(error, TN_E_LIMIT, "KV memory: %llu bytes given, the regions of %u sequences need %llu",

@@ -197,7 +197,7 @@ size_t tn_graph_producer(const tn_graph *graph, tn_ref value) {
   return SIZE_MAX;
 }
 
-static void describe(const tn_graph *graph, tn_ref ref, tn_value_desc *desc) {
+static void describe(const tn_graph *graph, tn_ref ref, bool unpadded, tn_value_desc *desc) {
   *desc = (tn_value_desc){0};
   if (ref == TN_NO_VALUE) return;
   const tn_graph_value *value = graph->values + ref;
@@ -206,6 +206,15 @@ static void describe(const tn_graph *graph, tn_ref ref, tn_value_desc *desc) {
   desc->dtype = value->dtype;
   desc->rank = value->rank;
   memcpy(desc->dims, value->dims, sizeof desc->dims);
+  if (unpadded && value->kind == TN_VALUE_SCRATCH) desc->dims[0] = TN_DIM_T;
+}
+
+bool tn_graph_unpadded(const tn_graph *graph, const tn_graph_op *op) {
+  for (uint32_t i = 0; i < op->input_count && graph->pinned_rows; i++) {
+    const tn_graph_value *value = op->inputs[i] == TN_NO_VALUE ? NULL : graph->values + op->inputs[i];
+    if (value && value->kind == TN_VALUE_STATE && value->rank == 3) return true;
+  }
+  return false;
 }
 
 void tn_graph_query(const tn_graph *graph, const tn_graph_op *op, tn_op_query *query) {
@@ -219,6 +228,7 @@ void tn_graph_query(const tn_graph *graph, const tn_graph_op *op, tn_op_query *q
                          .rows_max = graph->max_rows ? graph->max_rows : 1,
                          .attribute_bytes = info ? info->attribute_bytes : 0,
                          .attributes = op->attributes};
-  for (uint32_t i = 0; i < op->input_count; i++) describe(graph, op->inputs[i], &query->inputs[i]);
-  for (uint32_t i = 0; i < op->output_count; i++) describe(graph, op->outputs[i], &query->outputs[i]);
+  bool unpadded = tn_graph_unpadded(graph, op);
+  for (uint32_t i = 0; i < op->input_count; i++) describe(graph, op->inputs[i], unpadded, &query->inputs[i]);
+  for (uint32_t i = 0; i < op->output_count; i++) describe(graph, op->outputs[i], unpadded, &query->outputs[i]);
 }

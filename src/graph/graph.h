@@ -71,6 +71,7 @@ typedef struct tn_graph {
   tn_graph_group groups[TN_MAX_GROUPS];
   uint32_t group_count;
   uint32_t kv_dtype;                                              /* of every KV state made from now on */
+  uint32_t pinned_rows;                                           /* what specialise made of T; 0: nothing */
   uint32_t max_rows, max_sequences, max_logits_rows, max_context; /* maxima that memory is planned for */
   tn_ref logits;
   const char *layer_name; /* given to ops built from now on, as is the next */
@@ -152,7 +153,9 @@ void tn_graph_remove_op(tn_graph *graph, size_t at);
 uint32_t tn_graph_uses(const tn_graph *graph, tn_ref value);
 /* Position of the op that writes the value, or SIZE_MAX. */
 size_t tn_graph_producer(const tn_graph *graph, tn_ref value);
-/* Fills a query for one op, for `supports` and shape checks. */
+/* Does the op run without the padding rows of a specialised graph? Those do that move a recurrent state on. */
+bool tn_graph_unpadded(const tn_graph *graph, const tn_graph_op *op);
+/* Fills a query for one op, for `supports` and shape checks. The rows of an unpadded op are T. */
 void tn_graph_query(const tn_graph *graph, const tn_graph_op *op, tn_op_query *query);
 
 /* ---- printing ---- */

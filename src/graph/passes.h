@@ -47,6 +47,8 @@ typedef struct tn_pass_options {
 /* One program and where it runs. `values[i]` of an input or output is the graph value it carries. */
 typedef struct tn_partition {
   uint32_t device;
+  bool is_unpadded; /* of a specialised graph: to be run with the real rows alone; what it reads and writes has room for
+                       the padding too */
   tn_program *program;                         /* 8-byte aligned, program->bytes long */
   tn_ref *inputs, *outputs, *weights, *states; /* by binding number: graph values */
 } tn_partition;
@@ -67,8 +69,7 @@ tn_status tn_pass_check(tn_graph *graph, tn_error *error);
 /* For devices with a shape profile (device.h): T becomes shape.rows, S one; KV becomes contiguous regions of
  * shape.length slots; kv_write becomes kv_columns, whose outputs leave the program, attention becomes attention_masked;
  * masks and rope tables become inputs (tn_feed). It is the first of the passes so that devices are only ever asked
- * about the shapes they would run. TN_E_UNSUPPORTED for a graph with recurrent states: padding rows would advance them.
- */
+ * about the shapes they would run. Ops with a recurrent state keep T, in programs of their own (tn_partition). */
 tn_status tn_pass_specialise(tn_graph *graph, tn_fixed_shape shape, tn_error *error);
 tn_status tn_pass_place(tn_graph *graph, const tn_place_target *target, tn_error *error);
 tn_status tn_pass_merge(tn_graph *graph, const tn_place_target *target, tn_error *error);

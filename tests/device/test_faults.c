@@ -36,6 +36,7 @@ static const char *const shown_by[TN_FAULT_COUNT] = {
     [TN_FAULT_WRONG_POSITION] = "rope_table",
     [TN_FAULT_WRONG_ROW] = "select_rows",
     [TN_FAULT_BATCH_DEPENDENT] = "linear",
+    [TN_FAULT_LAST_BIT] = "linear",
     [TN_FAULT_SATURATION] = "linear",
     [TN_FAULT_LOST_NAN] = "linear",
     [TN_FAULT_UNINITIALISED] = "mul",

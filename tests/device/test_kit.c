@@ -10,8 +10,10 @@
 
 #include <cmocka.h>
 
+#include "conformance/host.h"
 #include "conformance/kit.h"
 #include "conformance/makers.h"
+#include "tensor/decode.h"
 
 static void print_failure(void *context, const tn_kit_result *result) {
   (void)context;
@@ -54,6 +56,61 @@ static void every_op_has_cases(void **state) {
     if (maker.out_of_memory || count.all < 10 || !count.one_row || !count.rows)
       fail_msg("op %s: %u cases, %u of one row, %u of more", info->name, count.all, count.one_row, count.rows);
   }
+}
+
+#define MOST_COLS 1024u
+
+static void decode_q8a(const uint8_t *row, float *to, uint32_t cols) {
+  for (uint32_t i = 0; i < cols; i++) {
+    float scale;
+    memcpy(&scale, row + (cols + 31) / 32 * 32 + i / 32 * 4, sizeof scale);
+    to[i] = (float)(int8_t)row[i] * scale;
+  }
+}
+
+/* x . w where neither a product nor a sum on the way, from the front or from the back, is rounded by a float. */
+static float exact_product(const float *x, const float *w, uint32_t cols) {
+  double forwards = 0, backwards = 0;
+  for (uint32_t i = 0; i < cols; i++) {
+    forwards += (double)x[i] * (double)w[i];
+    backwards += (double)x[cols - 1 - i] * (double)w[cols - 1 - i];
+    assert_true((double)(float)forwards == forwards && (double)(float)backwards == backwards);
+  }
+  assert_true(forwards == backwards);
+  return (float)forwards;
+}
+
+static bool check_exact(void *context, const tn_case *c) {
+  uint32_t *count = context;
+  if (c->tolerance > 0) return true;
+  ++*count;
+  const tn_case_value *x = &c->values[0], *w = &c->values[1], *y = &c->values[2];
+  uint32_t cols = (uint32_t)x->dims[1], width = (uint32_t)y->dims[1];
+  float inputs[MOST_COLS], weights[MOST_COLS];
+  tn_case_results results;
+  tn_error error = {0};
+  assert_true(cols <= MOST_COLS && tn_case_results_init(&results, c));
+  if (tn_case_run_on_host(c, (tn_schedule){0}, &results, &error)) fail_msg("%s: %s", c->name, error.message);
+  const float *got = (const float *)(const void *)results.rows[0];
+  for (uint32_t row = 0; row < c->row_count; row++) {
+    decode_q8a(x->data + row * x->row_bytes, inputs, cols);
+    for (uint32_t n = 0; n < width; n++) {
+      const uint8_t *stored = w->sources[0].data;
+      tn_decode_row((tn_dtype)w->dtype, stored + n * tn_row_bytes(w->dtype, cols), weights, cols);
+      if (exact_product(inputs, weights, cols) != got[row * width + n]) fail_msg("%s: row %u, %u", c->name, row, n);
+    }
+  }
+  tn_case_results_finish(&results);
+  return true;
+}
+
+/* The cases that every device must give the same bits for leave none to choose. */
+static void exact_cases_are_exact(void **state) {
+  (void)state;
+  uint32_t count = 0;
+  tn_maker maker = {.emit = check_exact, .context = &count};
+  tn_maker_of(TN_OP_LINEAR)(&maker);
+  assert_true(count >= 3 * 14); /* of each block format: one row, few, many */
 }
 
 static void the_reference_passes_whole(void **state) {
@@ -100,9 +157,8 @@ static void an_unknown_op_is_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_op_has_cases),
-      cmocka_unit_test(the_reference_passes_whole),
-      cmocka_unit_test(the_cpu_passes_with_every_instruction_set),
+      cmocka_unit_test(every_op_has_cases),         cmocka_unit_test(exact_cases_are_exact),
+      cmocka_unit_test(the_reference_passes_whole), cmocka_unit_test(the_cpu_passes_with_every_instruction_set),
       cmocka_unit_test(an_unknown_op_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

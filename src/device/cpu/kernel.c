@@ -4,8 +4,6 @@
 #include "base/memory.h"
 #include "device/cpu/internal.h"
 
-#define MAX_PLACES 65536u
-
 /* The module handle of the interface. */
 typedef struct kernel_module {
   tn_device *device;
@@ -40,45 +38,23 @@ void tn_cpu_kernel_unload(void *module) {
   free(m);
 }
 
-/* One launch: the function, and the addresses it is given. */
-typedef struct launch_job {
-  tn_kernel_function function;
-  const tn_launch *launch;
-  void **addresses;
-} launch_job;
-
-static void run_place(void *argument, uint32_t index, uint32_t worker) {
-  (void)worker;
-  const launch_job *job = argument;
-  const tn_launch *launch = job->launch;
-  const tn_kernel_place place = {.size = sizeof place,
-                                 .core = index / launch->threads,
-                                 .cores = launch->cores,
-                                 .thread = index % launch->threads,
-                                 .threads = launch->threads};
-  job->function(&place, job->addresses, launch->argument_count);
-}
-
 tn_status tn_cpu_kernel_launch(tn_queue *queue, void *function, const tn_launch *launch) {
   tn_device *device = queue->device;
-  launch_job job = {.launch = launch};
-  __builtin_memcpy(&job.function, &function, sizeof function);
-  if (!function || !launch->cores || !launch->threads || launch->cores > MAX_PLACES / launch->threads)
-    return tn_cpu_fail(device, TN_E_INVALID, "%u cores x %u threads: 1 to %u together", launch->cores, launch->threads,
-                       MAX_PLACES);
-  job.addresses = tn_calloc((size_t)launch->argument_count + 1, sizeof *job.addresses);
-  if (!job.addresses) return tn_cpu_fail(device, TN_E_MEMORY, "out of memory");
+  tn_kernel_function entry;
+  __builtin_memcpy(&entry, &function, sizeof function);
+  void **addresses = tn_calloc((size_t)launch->argument_count + 1, sizeof *addresses);
+  if (!addresses) return tn_cpu_fail(device, TN_E_MEMORY, "out of memory");
   for (uint32_t i = 0; i < launch->argument_count; i++) {
     const tn_buffer *buffer = launch->arguments[i];
-    job.addresses[i] = buffer ? buffer->data : NULL;
+    addresses[i] = buffer ? buffer->data : NULL;
   }
-  const tn_parallel *parallel = tn_pool_parallel(device->pool);
-  tn_status status = TN_OK;
   tn_mutex_lock(device->mutex);
-  parallel->run(parallel->context, run_place, &job, launch->cores * launch->threads);
+  tn_status status = tn_launch_run(launch, entry, addresses, tn_pool_parallel(device->pool));
   tn_mutex_unlock(device->mutex);
-  free(job.addresses);
-  return status;
+  free(addresses);
+  return status == TN_OK ? TN_OK
+                         : tn_cpu_fail(device, status, "%u cores x %u threads: 1 to %u together", launch->cores,
+                                       launch->threads, TN_MAX_PLACES);
 }
 
 /* ---- events: work is complete before a call returns, so an event is reached when it is made ---- */

@@ -106,6 +106,7 @@ static void change_output(tn_fault fault, const tn_program *program, const outpu
     if (fault == TN_FAULT_TAIL)
       memcpy(y + o->cols - 1, o->before + row * o->row_bytes + (o->cols - 1) * sizeof *y, sizeof *y);
     if (fault == TN_FAULT_BATCH_DEPENDENT && batch_rows > 1) o->data[row * o->row_bytes] ^= 1;
+    if (fault == TN_FAULT_LAST_BIT) o->data[row * o->row_bytes + (o->cols - 1) * sizeof *y] ^= 1;
     if (fault == TN_FAULT_UNINITIALISED) y[0] += scratch * 1e-9f;
   }
 }

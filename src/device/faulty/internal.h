@@ -21,6 +21,7 @@
   X(WRONG_POSITION, "wrong-position", "every row stands one position further")                            \
   X(WRONG_ROW, "wrong-row", "the last row that wants logits is the one before it")                        \
   X(BATCH_DEPENDENT, "batch-dependent", "the lowest bit of a result depends on the number of rows")       \
+  X(LAST_BIT, "last-bit", "the lowest bit of the last value of a row is another")                         \
   X(SATURATION, "saturation", "results end at 100")                                                       \
   X(LOST_NAN, "lost-nan", "a NaN becomes 0")                                                              \
   X(UNINITIALISED, "uninitialised", "a little of what lay in scratch memory gets into the result")        \

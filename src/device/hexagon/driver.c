@@ -76,9 +76,22 @@ static tn_status read_options(const tn_option *options, uint32_t count, tn_devic
   return status;
 }
 
+/* A process has so many sessions, however many devices are opened. */
+static _Atomic uint32_t sessions_taken;
+
+static tn_status take_session(tn_device *device) {
+  if (sessions_taken++ < TN_HEXAGON_SESSIONS) {
+    device->has_session = true;
+    return TN_OK;
+  }
+  sessions_taken--;
+  return tn_hexagon_fail(NULL, TN_E_LIMIT, "all %u sessions that a process may have are open", TN_HEXAGON_SESSIONS);
+}
+
 static void close_device(tn_device *device) {
   if (!device) return;
   tn_hexagon_session_stop(device);
+  if (device->has_session) sessions_taken--;
   tn_hexagon_forget_buffers(device);
   tn_mutex_destroy(device->mutex);
   free(device);
@@ -97,6 +110,7 @@ static tn_status open_device(uint32_t index, const tn_option *options, uint32_t 
     return tn_hexagon_fail(NULL, TN_E_MEMORY, "out of memory");
   }
   status = read_options(options, option_count, made);
+  if (status == TN_OK) status = take_session(made);
   if (status == TN_OK) status = tn_hexagon_session_start(made);
   if (status != TN_OK) {
     close_device(made);
@@ -108,29 +122,21 @@ static tn_status open_device(uint32_t index, const tn_option *options, uint32_t 
 
 static tn_status get_property(tn_device *device, const char *name, tn_property *value) {
   uint64_t free_bytes = strcmp(name, "memory_free") ? 0 : tn_hexagon_free_bytes(device);
-  const struct {
-    const char *name, *text;
-    uint64_t number;
-  } properties[] = {{"name", "Hexagon DSP in qemu", 0},
-                    {"kv", "paged", 0},
-                    {"rows", "any", 0},
-                    {"instruction_set", device->control->kernels, 0},
-                    {"memory_total", NULL, TN_HEXAGON_WINDOW_BYTES},
-                    {"memory_free", NULL, free_bytes},
-                    {"max_allocation", NULL, TN_HEXAGON_WINDOW_BYTES - TN_HEXAGON_HEAP},
-                    {"alignment", NULL, TN_HEXAGON_VECTOR},
-                    {"cores", NULL, 1},
-                    {"threads", NULL, device->threads},
-                    {"batch_invariant", NULL, 1}};
-  for (size_t i = 0; i < TN_COUNT(properties); i++) {
-    if (strcmp(name, properties[i].name) != 0) continue;
-    value->type = properties[i].text ? TN_PROPERTY_TEXT : TN_PROPERTY_U64;
-    value->u64 = properties[i].number;
-    snprintf(value->text, sizeof value->text, "%.*s", (int)sizeof device->control->kernels - 1,
-             properties[i].text ? properties[i].text : "");
-    return TN_OK;
-  }
-  return tn_hexagon_fail(device, TN_E_NOT_FOUND, "there is no property %s", name);
+  char kernels[sizeof device->control->kernels]; /* the DSP may write what it likes there */
+  snprintf(kernels, sizeof kernels, "%.*s", (int)sizeof kernels - 1, device->control->kernels);
+  const tn_named_property properties[] = {{"name", "Hexagon DSP in qemu", 0},
+                                          {"kv", "paged", 0},
+                                          {"rows", "any", 0},
+                                          {"instruction_set", kernels, 0},
+                                          {"memory_total", NULL, TN_HEXAGON_WINDOW_BYTES},
+                                          {"memory_free", NULL, free_bytes},
+                                          {"max_allocation", NULL, TN_HEXAGON_WINDOW_BYTES - TN_HEXAGON_HEAP},
+                                          {"alignment", NULL, TN_HEXAGON_VECTOR},
+                                          {"cores", NULL, 1},
+                                          {"threads", NULL, device->threads},
+                                          {"batch_invariant", NULL, 1}};
+  tn_status status = tn_property_find(properties, TN_COUNT(properties), name, value);
+  return status == TN_OK ? TN_OK : tn_hexagon_fail(device, TN_E_NOT_FOUND, "there is no property %s", name);
 }
 
 /* ---- queues ---- */

@@ -20,6 +20,7 @@ struct tn_device {
   tn_hexagon_control *control; /* the window's begin */
   uint8_t *window;
   uint32_t threads;
+  bool has_session; /* one of those that a process may have is its */
   uint64_t patience_ns;
   tn_mutex *mutex;    /* guards all below */
   tn_buffer *buffers; /* by rising offset */

@@ -209,27 +209,18 @@ static uint64_t memory_free(tn_device *device) {
 
 static tn_status get_property(tn_device *device, const char *name, tn_property *value) {
   uint64_t units = tn_opencl_device_number(&device->api, device->found.device, CL_DEVICE_MAX_COMPUTE_UNITS);
-  const struct {
-    const char *name, *text;
-    uint64_t number;
-  } properties[] = {{"name", device->found.name, 0},
-                    {"kv", "paged", 0},
-                    {"rows", "any", 0},
-                    {"memory_total", NULL, device->memory_total},
-                    {"memory_free", NULL, memory_free(device)},
-                    {"max_allocation", NULL, device->max_allocation},
-                    {"alignment", NULL, device->alignment},
-                    {"cores", NULL, units},
-                    {"threads", NULL, is_processor(device) ? units : 1},
-                    {"batch_invariant", NULL, 1}};
-  for (size_t i = 0; i < TN_COUNT(properties); i++) {
-    if (strcmp(name, properties[i].name) != 0) continue;
-    value->type = properties[i].text ? TN_PROPERTY_TEXT : TN_PROPERTY_U64;
-    value->u64 = properties[i].number;
-    snprintf(value->text, sizeof value->text, "%s", properties[i].text ? properties[i].text : "");
-    return TN_OK;
-  }
-  return tn_opencl_fail(device, TN_E_NOT_FOUND, "there is no property %s", name);
+  const tn_named_property properties[] = {{"name", device->found.name, 0},
+                                          {"kv", "paged", 0},
+                                          {"rows", "any", 0},
+                                          {"memory_total", NULL, device->memory_total},
+                                          {"memory_free", NULL, memory_free(device)},
+                                          {"max_allocation", NULL, device->max_allocation},
+                                          {"alignment", NULL, device->alignment},
+                                          {"cores", NULL, units},
+                                          {"threads", NULL, is_processor(device) ? units : 1},
+                                          {"batch_invariant", NULL, 1}};
+  tn_status status = tn_property_find(properties, TN_COUNT(properties), name, value);
+  return status == TN_OK ? TN_OK : tn_opencl_fail(device, TN_E_NOT_FOUND, "there is no property %s", name);
 }
 
 static void *host_pointer(tn_device *device, tn_buffer *buffer) {

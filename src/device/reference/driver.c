@@ -84,27 +84,19 @@ static tn_status open_device(uint32_t index, const tn_option *options, uint32_t 
 }
 
 static tn_status get_property(tn_device *device, const char *name, tn_property *value) {
-  const struct {
-    const char *name, *text;
-    uint64_t number;
-  } properties[] = {{"name", device->private_memory ? "reference, private memory" : "reference", 0},
-                    {"kv", "paged", 0},
-                    {"rows", "any", 0},
-                    {"memory_total", NULL, tn_machine_memory_total()},
-                    {"memory_free", NULL, tn_machine_memory_free()},
-                    {"max_allocation", NULL, tn_machine_memory_total()},
-                    {"alignment", NULL, TN_REFERENCE_ALIGNMENT},
-                    {"cores", NULL, 1},
-                    {"threads", NULL, 1},
-                    {"batch_invariant", NULL, 1}};
-  for (size_t i = 0; i < TN_COUNT(properties); i++) {
-    if (strcmp(name, properties[i].name) != 0) continue;
-    value->type = properties[i].text ? TN_PROPERTY_TEXT : TN_PROPERTY_U64;
-    value->u64 = properties[i].number;
-    snprintf(value->text, sizeof value->text, "%s", properties[i].text ? properties[i].text : "");
-    return TN_OK;
-  }
-  return tn_reference_fail(device, TN_E_NOT_FOUND, "there is no property %s", name);
+  const tn_named_property properties[] = {
+      {"name", device->private_memory ? "reference, private memory" : "reference", 0},
+      {"kv", "paged", 0},
+      {"rows", "any", 0},
+      {"memory_total", NULL, tn_machine_memory_total()},
+      {"memory_free", NULL, tn_machine_memory_free()},
+      {"max_allocation", NULL, tn_machine_memory_total()},
+      {"alignment", NULL, TN_REFERENCE_ALIGNMENT},
+      {"cores", NULL, 1},
+      {"threads", NULL, 1},
+      {"batch_invariant", NULL, 1}};
+  tn_status status = tn_property_find(properties, TN_COUNT(properties), name, value);
+  return status == TN_OK ? TN_OK : tn_reference_fail(device, TN_E_NOT_FOUND, "there is no property %s", name);
 }
 
 static void *host_pointer(tn_device *device, tn_buffer *buffer) {

@@ -4,8 +4,6 @@
 #include "base/memory.h"
 #include "device/reference/internal.h"
 
-#define MAX_PLACES 65536u
-
 /* The module handle of the interface. */
 typedef struct kernel_module {
   tn_device *device;
@@ -40,42 +38,32 @@ void tn_reference_kernel_unload(void *module) {
   free(m);
 }
 
-/* One launch: the function, and the addresses it is given. */
-typedef struct launch_job {
-  tn_kernel_function function;
-  const tn_launch *launch;
-  void **addresses;
-} launch_job;
-
-static void run_place(void *argument, uint32_t index, uint32_t worker) {
-  (void)worker;
-  const launch_job *job = argument;
-  const tn_launch *launch = job->launch;
-  const tn_kernel_place place = {.size = sizeof place,
-                                 .core = index / launch->threads,
-                                 .cores = launch->cores,
-                                 .thread = index % launch->threads,
-                                 .threads = launch->threads};
-  job->function(&place, job->addresses, launch->argument_count);
+static void run_in_order(void *context, void (*body)(void *argument, uint32_t index, uint32_t worker), void *argument,
+                         uint32_t count) {
+  (void)context;
+  for (uint32_t i = 0; i < count; i++) body(argument, i, 0);
 }
 
 tn_status tn_reference_kernel_launch(tn_queue *queue, void *function, const tn_launch *launch) {
+  static const tn_parallel one = {.workers = 1, .run = run_in_order};
   tn_device *device = queue->device;
-  launch_job job = {.launch = launch};
-  __builtin_memcpy(&job.function, &function, sizeof function);
-  if (!function || !launch->cores || !launch->threads || launch->cores > MAX_PLACES / launch->threads)
-    return tn_reference_fail(device, TN_E_INVALID, "%u cores x %u threads: 1 to %u together", launch->cores,
-                             launch->threads, MAX_PLACES);
-  job.addresses = tn_calloc((size_t)launch->argument_count + 1, sizeof *job.addresses);
-  if (!job.addresses) return tn_reference_fail(device, TN_E_MEMORY, "out of memory");
+  tn_kernel_function entry;
+  __builtin_memcpy(&entry, &function, sizeof function);
+  void **addresses = tn_calloc((size_t)launch->argument_count + 1, sizeof *addresses);
+  if (!addresses) return tn_reference_fail(device, TN_E_MEMORY, "out of memory");
   for (uint32_t i = 0; i < launch->argument_count; i++) {
     const tn_buffer *buffer = launch->arguments[i];
-    job.addresses[i] = buffer ? buffer->data : NULL;
+    addresses[i] = buffer ? buffer->data : NULL;
   }
   tn_status status = tn_reference_enter(device);
-  for (uint32_t i = 0; status == TN_OK && i < launch->cores * launch->threads; i++) run_place(&job, i, 0);
-  if (status == TN_OK) tn_reference_leave(device);
-  free(job.addresses);
+  if (status == TN_OK) {
+    status = tn_launch_run(launch, entry, addresses, &one);
+    tn_reference_leave(device);
+    if (status != TN_OK)
+      tn_reference_fail(device, status, "%u cores x %u threads: 1 to %u together", launch->cores, launch->threads,
+                        TN_MAX_PLACES);
+  }
+  free(addresses);
   return status;
 }
 

@@ -1,5 +1,6 @@
-/* emit: the placed graph becomes one program for each maximal run of ops on one device. Values that cross a border
- * become outputs of one program and inputs of others. */
+/* emit: the placed graph becomes one program for each maximal run of ops on one device; in a specialised graph ops that
+ * run without padding are runs of their own. Values that cross a border become outputs of one program and inputs of
+ * others. */
 #include "graph/passes.h"
 
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 /* What is being put together for one partition. */
 typedef struct emitter {
   const tn_graph *graph;
-  size_t first, last;      /* ops [first, last) */
+  size_t first, last; /* ops [first, last) */
+  bool unpadded;
   const bool *border;      /* values with memory of their own */
   const uint64_t *offsets; /* of scratch values */
   uint32_t *numbers;       /* graph value -> program value + 1; 0: not in this program */
@@ -54,6 +56,7 @@ static uint32_t number_of(emitter *e, tn_ref ref) {
   value->dtype = from->dtype;
   value->rank = from->rank;
   memcpy(value->dims, from->dims, sizeof value->dims);
+  if (e->unpadded && from->kind == TN_VALUE_SCRATCH) value->dims[0] = TN_DIM_T;
   value->name = put_name(e, from->name);
   if (kind == TN_VALUE_SCRATCH) {
     value->offset = e->offsets[ref];
@@ -122,7 +125,8 @@ static tn_program *assemble(emitter *e, uint64_t scratch_bytes) {
 
 static tn_status emit_partition(const tn_graph *graph, size_t first, size_t last, const bool *border, bool in_place,
                                 tn_partition *partition, tn_error *error) {
-  emitter e = {.graph = graph, .first = first, .last = last, .border = border};
+  bool unpadded = tn_graph_unpadded(graph, graph->ops + first);
+  emitter e = {.graph = graph, .first = first, .last = last, .unpadded = unpadded, .border = border};
   uint64_t *offsets = tn_calloc(graph->value_count, sizeof *offsets);
   e.numbers = tn_calloc(graph->value_count, sizeof *e.numbers);
   e.ops = tn_calloc(last - first, sizeof *e.ops);
@@ -131,6 +135,7 @@ static tn_status emit_partition(const tn_graph *graph, size_t first, size_t last
   e.failed = !offsets || !e.numbers || !e.ops || !scratch;
   for (size_t i = first; i < last && !e.failed; i++) put_op(&e, graph->ops + i, e.ops + (i - first));
   partition->device = graph->ops[first].device;
+  partition->is_unpadded = unpadded;
   partition->program = assemble(&e, scratch);
   partition->inputs = e.bindings[TN_VALUE_INPUT];
   partition->outputs = e.bindings[TN_VALUE_OUTPUT];
@@ -149,6 +154,12 @@ static tn_status emit_partition(const tn_graph *graph, size_t first, size_t last
   return TN_OK;
 }
 
+/* Do the op and the one before it belong to different programs? */
+static bool begins_run(const tn_graph *graph, size_t at) {
+  const tn_graph_op *op = graph->ops + at;
+  return op->device != op[-1].device || tn_graph_unpadded(graph, op) != tn_graph_unpadded(graph, op - 1);
+}
+
 /* Marks values read in another run than they are written in, those that leave in any case, and the logits. */
 static bool mark_borders(const tn_graph *graph, bool *border) {
   size_t run = 0;
@@ -156,7 +167,7 @@ static bool mark_borders(const tn_graph *graph, bool *border) {
   if (!written_in) return false;
   for (size_t i = 0; i < graph->op_count; i++) {
     const tn_graph_op *op = graph->ops + i;
-    if (i && op->device != op[-1].device) run++;
+    if (i && begins_run(graph, i)) run++;
     for (uint32_t k = 0; k < op->input_count; k++) {
       tn_ref ref = op->inputs[k];
       if (ref != TN_NO_VALUE && graph->values[ref].kind == TN_VALUE_SCRATCH && written_in[ref] != run)
@@ -182,7 +193,7 @@ tn_status tn_pass_emit(tn_graph *graph, bool in_place, tn_plan *plan, tn_error *
   size_t capacity = 0;
   tn_status status = TN_OK;
   for (size_t first = 0, last; first < graph->op_count && status == TN_OK; first = last) {
-    for (last = first + 1; last < graph->op_count && graph->ops[last].device == graph->ops[first].device;) last++;
+    for (last = first + 1; last < graph->op_count && !begins_run(graph, last);) last++;
     tn_partition *partition = TN_PUSH(plan->partitions, plan->partition_count, capacity);
     if (partition)
       status = emit_partition(graph, first, last, border, in_place, partition, error);

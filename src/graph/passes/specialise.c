@@ -1,28 +1,18 @@
 /* specialise: a graph for any rows becomes one for a number of rows of one sequence over contiguous KV (see passes.h).
  * What the rows of a step have in common with no other step - their positions, and which columns they see - goes into
- * inputs; the ops left over know nothing of sequences and pages. */
+ * inputs; the ops left over know nothing of sequences and pages. Those with a recurrent state do: padding would move it
+ * on, so they are made programs of their own, which run on the step's rows alone (tn_graph_unpadded). */
 #include "graph/passes.h"
 
 #include <string.h>
-
-static tn_status check_states(const tn_graph *graph, tn_error *error) {
-  for (tn_ref ref = 0; ref < graph->value_count; ref++) {
-    const tn_graph_value *value = graph->values + ref;
-    if (value->kind == TN_VALUE_STATE && value->rank != 4)
-      return tn_fail(error, TN_E_UNSUPPORTED,
-                     "%s: a layer with a recurrent state can't run on a device with a fixed number of rows: padding "
-                     "rows would advance the state",
-                     value->name);
-  }
-  return TN_OK;
-}
 
 static void pin_values(tn_graph *graph, tn_fixed_shape shape) {
   for (tn_ref ref = 0; ref < graph->value_count; ref++) {
     tn_graph_value *value = graph->values + ref;
     if (value->dims[0] == TN_DIM_T) value->dims[0] = (int32_t)shape.rows;
-    if (value->kind == TN_VALUE_STATE) value->dims[3] = (int32_t)shape.length;
+    if (value->kind == TN_VALUE_STATE && value->rank == 4) value->dims[3] = (int32_t)shape.length;
   }
+  graph->pinned_rows = shape.rows;
   graph->max_rows = shape.rows;
   graph->max_sequences = 1;
   graph->max_context = shape.length + shape.rows; /* the padding rows count */
@@ -85,8 +75,6 @@ static void make_masked(tn_graph *graph, tn_fixed_shape shape, size_t at) {
 }
 
 tn_status tn_pass_specialise(tn_graph *graph, tn_fixed_shape shape, tn_error *error) {
-  tn_status status = check_states(graph, error);
-  if (status != TN_OK) return status;
   pin_values(graph, shape);
   for (size_t i = 0; i < graph->op_count && graph->error.status == TN_OK; i++) {
     switch (graph->ops[i].opcode) {

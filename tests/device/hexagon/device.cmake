@@ -1,5 +1,8 @@
 # In an emulator, so the whole kit takes minutes; what is quick of it is a test of its own.
 tenon_device(hexagon DEVICE hexagon TOKENS 5 ACTIVATIONS auto TIMEOUT_MS 120000 OPTIONAL SLOW)
+# Layers on two sessions, the rest on the processor.
+tenon_device(hexagon-mixed PLACE "layer 0=hexagon:0,threads=1,1=hexagon:1,threads=1,rest=cpu" NEEDS hexagon ROWS 34 EQUAL llama
+             MODELS llama gemma4 qwen35 qwen3moe TOKENS 5 ACTIVATIONS auto OPTIONAL)
 
 set(QUICK_OPS)
 foreach(OP seam embed norm add activation quantise rope moe_route head_linear short_conv)
@@ -7,11 +10,7 @@ foreach(OP seam embed norm add activation quantise rope moe_route head_linear sh
 endforeach()
 add_test(NAME device.hexagon.quick COMMAND python3 ${DEVICE_TESTS}/support/with-device.py ${CMAKE_BINARY_DIR}/tenon --optional
                                            hexagon ${QUICK_OPS})
-# Layers on two sessions, the rest on the processor.
-add_test(NAME device.hexagon.sessions
-         COMMAND python3 ${DEVICE_TESTS}/support/with-device.py ${CMAKE_BINARY_DIR}/tenon --optional hexagon --
-                 $<TARGET_FILE:device-logits> --place "layers 0-0=hexagon:0,1-1=hexagon:1,rest=cpu" llama)
-set_tests_properties(device.hexagon.quick device.hexagon.sessions PROPERTIES LABELS device SKIP_RETURN_CODE 77)
+set_tests_properties(device.hexagon.quick PROPERTIES LABELS device SKIP_RETURN_CODE 77)
 
 # Tests of this device's own, tests/device/hexagon/test_NAME.c: device.hexagon.NAME.
 file(GLOB HEXAGON_TESTS CONFIGURE_DEPENDS ${DEVICE_TESTS}/device/hexagon/test_*.c)

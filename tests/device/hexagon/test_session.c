@@ -261,6 +261,23 @@ static void requests_go_on_after_the_dsp_was_killed(void **state) {
   nothing_is_left(files);
 }
 
+/* Whichever numbers they are opened by. */
+static void a_process_has_four_sessions(void **state) {
+  (void)state;
+  static const char *const specs[] = {SPEC, SPEC, SPEC ":1", SPEC ":3"};
+  tn_opened_device *devices[TN_COUNT(specs)], *more;
+  tn_error error;
+  size_t files = open_files();
+  for (size_t i = 0; i < TN_COUNT(specs); i++)
+    if (tn_device_open(specs[i], NULL, 0, &devices[i], &error) != TN_OK) fail_msg("%s", error.message);
+  assert_int_equal(tn_device_open(SPEC ":2", NULL, 0, &more, &error), TN_E_LIMIT);
+  assert_non_null(strstr(error.message, "all 4 sessions that a process may have are open"));
+  tn_device_close(devices[0]);
+  if (tn_device_open(SPEC ":2", NULL, 0, &devices[0], &error) != TN_OK) fail_msg("%s", error.message);
+  for (size_t i = 0; i < TN_COUNT(specs); i++) tn_device_close(devices[i]);
+  nothing_is_left(files);
+}
+
 int main(void) {
   tn_loaded_driver driver;
   char reason[200] = "";
@@ -278,6 +295,7 @@ int main(void) {
                                      cmocka_unit_test(work_that_never_ends_is_noticed),
                                      cmocka_unit_test(a_terminals_interrupt_is_not_for_the_dsp),
                                      cmocka_unit_test(too_much_memory_is_refused_with_numbers),
+                                     cmocka_unit_test(a_process_has_four_sessions),
                                      cmocka_unit_test(no_dsp_outlives_its_process),
                                      cmocka_unit_test(requests_go_on_after_the_dsp_was_killed)};
   return cmocka_run_group_tests(tests, NULL, NULL);

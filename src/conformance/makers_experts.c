@@ -58,7 +58,7 @@ void tn_make_moe_route(tn_maker *maker) {
 typedef struct expert_shape {
   uint32_t x_dtype, format, experts, chosen, cols, width, each, activation, gated;
   float limit;
-  bool bias;
+  bool bias, exact;
 } expert_shape;
 
 /* Different experts for each row, in no order. */
@@ -82,8 +82,14 @@ static tn_case *expert_case(const expert_shape *s, uint32_t rows) {
   uint32_t choice = tn_case_input(c, TN_I32, TN_DIM_T, s->chosen);
   uint32_t y = tn_case_output(c, TN_F32, TN_DIM_T, s->chosen * s->width);
   int64_t bias = -1;
-  tn_case_fill(c, x, TN_FILL_RANDOM, s->cols);
-  tn_case_fill(c, w, TN_FILL_RANDOM, s->format + s->width);
+  if (s->exact) {
+    tn_case_fill_exact(c, x, s->cols);
+    tn_case_fill_exact(c, w, s->format + s->width);
+    c->tolerance = 0;
+  } else {
+    tn_case_fill(c, x, TN_FILL_RANDOM, s->cols);
+    tn_case_fill(c, w, TN_FILL_RANDOM, s->format + s->width);
+  }
   fill_choice(c, choice, s->experts);
   if (s->bias) {
     bias = tn_case_vector(c, dims[0] * dims[1]);
@@ -94,8 +100,8 @@ static tn_case *expert_case(const expert_shape *s, uint32_t rows) {
   tn_case_say(c, "%s x %s [%u,%u,%u] %u chosen rows=%u", tn_dtype_name((tn_dtype)s->x_dtype),
               tn_dtype_name((tn_dtype)s->format), dims[0], dims[1], dims[2], s->chosen, rows);
   if (s->activation) tn_case_say(c, " act=%u", s->activation);
-  tn_case_say(c, "%s%s%s%s", s->each ? " each" : "", s->gated ? " gated" : "", s->limit > 0 ? " limit" : "",
-              s->bias ? " bias" : "");
+  tn_case_say(c, "%s%s%s%s%s", s->each ? " each" : "", s->gated ? " gated" : "", s->limit > 0 ? " limit" : "",
+              s->bias ? " bias" : "", s->exact ? " exact" : "");
   return c;
 }
 
@@ -105,7 +111,8 @@ static void expert_formats(tn_maker *maker) {
   for (uint32_t i = 0; i < tn_maker_format_count; i++)
     for (uint32_t k = 0; k < TN_COUNT(x_dtypes) && !maker->stopped; k++) {
       if (x_dtypes[k] == TN_BF16 && tn_maker_formats[i] != TN_BF16) continue;
-      expert_shape shape = {x_dtypes[k], tn_maker_formats[i], 6, 2, 256, 20, i % 2, TN_ACTIVATION_NONE, 0, 0, false};
+      expert_shape shape = {x_dtypes[k], tn_maker_formats[i], 6, 2, 256,   20,
+                            i % 2,       TN_ACTIVATION_NONE,  0, 0, false, false};
       tn_maker_emit(maker, expert_case(&shape, 1));
       shape.each = !shape.each;
       tn_maker_emit(maker, expert_case(&shape, 7));
@@ -113,6 +120,11 @@ static void expert_formats(tn_maker *maker) {
       shape.gated = 1;
       shape.activation = TN_ACTIVATION_SILU;
       tn_maker_emit(maker, expert_case(&shape, 41));
+      if (tn_dtype_block_elements((tn_dtype)shape.format) == 1) continue;
+      shape.gated = 0;
+      shape.activation = TN_ACTIVATION_NONE;
+      shape.exact = true; /* integers: as of linear, nothing is rounded */
+      tn_maker_emit(maker, expert_case(&shape, 15));
     }
 }
 
@@ -120,7 +132,7 @@ void tn_make_moe_linear(tn_maker *maker) {
   static const uint32_t timed[] = {TN_Q8_0, TN_Q4_K, TN_MXFP4};
   if (maker->perf) {
     for (size_t i = 0; i < TN_COUNT(timed) && !maker->stopped; i++) {
-      expert_shape large = {TN_Q8A, timed[i], 16, 4, 1024, 512, 0, TN_ACTIVATION_SILU, 1, 0, false};
+      expert_shape large = {TN_Q8A, timed[i], 16, 4, 1024, 512, 0, TN_ACTIVATION_SILU, 1, 0, false, false};
       tn_maker_emit(maker, expert_case(&large, 1));
       tn_maker_emit(maker, expert_case(&large, 64));
     }
@@ -128,7 +140,7 @@ void tn_make_moe_linear(tn_maker *maker) {
   }
   expert_formats(maker);
   for (uint32_t activation = 0; activation <= TN_ACTIVATION_TANH && !maker->stopped; activation++) {
-    expert_shape shape = {TN_F32, TN_F32, 5, 3, 33, 17, 0, activation, 1, 0, activation % 2};
+    expert_shape shape = {TN_F32, TN_F32, 5, 3, 33, 17, 0, activation, 1, 0, activation % 2, false};
     tn_maker_emit(maker, expert_case(&shape, 7));
     shape.format = TN_Q8_0;
     shape.x_dtype = activation % 2 ? TN_F32 : TN_Q8A;

@@ -19,6 +19,13 @@ static tn_status fail_errno(tn_error *error, const char *path, const char *doing
   return tn_fail(error, code == ENOENT ? TN_E_NOT_FOUND : TN_E_IO, "%s: cannot %s: %s", path, doing, strerror(code));
 }
 
+/* A file that can't be mapped, mostly for want of addresses (ulimit -v). */
+static tn_status fail_map(tn_error *error, const char *path, size_t size) {
+  if (errno != ENOMEM) return fail_errno(error, path, "map");
+  return tn_fail(error, TN_E_MEMORY, "%s: cannot map it: %zu bytes wanted, %llu are free", path, size,
+                 (unsigned long long)tn_machine_memory_free());
+}
+
 /* What something that is no regular file is, for messages. */
 static const char *irregular(mode_t mode) {
   return S_ISDIR(mode) ? "a directory" : "a pipe or a device";
@@ -41,7 +48,7 @@ tn_status tn_file_map_open(tn_file_map *map, const char *path, tn_error *error) 
   } else if (info.st_size > 0) {
     void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (data == MAP_FAILED) {
-      status = fail_errno(error, path, "map");
+      status = fail_map(error, path, (size_t)info.st_size);
     } else {
       map->data = data;
       map->size = (size_t)info.st_size;

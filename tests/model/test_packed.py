@@ -106,6 +106,14 @@ def check_limited(environment, command, want, before, what):
     assert done.returncode == 1 and "bytes wanted" in done.stderr and "are free" in done.stderr, (what, done.stderr)
 
 
+def check_addresses(environment, command):
+    """Under ulimit -v a file larger than the limit can't be mapped."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    done = run(*command, environment=environment, before=limit)
+    assert done.returncode == 1 and MODEL in done.stderr and "bytes wanted" in done.stderr and "are free" in done.stderr, done.stderr
+
+
 def make_cgroup():
     """A cgroup of its own with the memory limit, of either version; or None with the reason."""
     tried = []
@@ -128,6 +136,7 @@ with tempfile.TemporaryDirectory() as temporary:
     check_key(temporary)
     automatic = check_automatic(temporary)
     check_limited(*automatic, limit_data, "ulimit -d")
+    check_addresses(*automatic[:2])
     cgroup, reason = make_cgroup()
     if cgroup:
         def enter():

@@ -38,7 +38,9 @@ OUTRO = """
 - `rope_type` dynamic is refused: its frequencies change with the length, and with them all keys in memory.
 - config.json is read in the forms of transformers 4 (`rope_theta`, `rope_scaling`, `torch_dtype`) and 5 (`rope_parameters`,
   also by kind of layer, `dtype`, `per_layer_config`), with the text part in `text_config` or at the top. What it leaves out is
-  what transformers has for the model type. A key that nobody reads is refused, as it may change the mathematics.
+  what transformers has for the model type, but for sizes and the scaled positions of gpt-oss and Gemma 4, which must be said.
+  A key that nobody reads is refused, as it may change the mathematics. Biases are used where the file has them, whatever
+  `attention_bias` and `mlp_bias` say.
 - `generation_config.json`: `eos_token_id`, a number or a list, ends answers. Its `temperature`, `top_p`, `top_k`, `min_p` and
   `repetition_penalty` (GGUF: `general.sampling.*`) are offered in `tn_model_info`; the server takes them where a request says
   nothing, as others who serve models do, `tenon run` and `chat` are greedy unless asked.

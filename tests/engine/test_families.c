@@ -16,6 +16,7 @@
 
 #define REQUESTS 4u
 #define ANSWER 24u
+#define TOY TEST_MODULES "/module-device-toy.so"
 
 typedef struct answer {
   int32_t tokens[ANSWER];
@@ -160,6 +161,39 @@ static void so_on_several_devices(void **state) {
   }
 }
 
+/* On a card of fixed shapes: no prefix cache, no pages to be short of; KV in regions, recurrent states in slots. */
+static void so_on_fixed_shapes(void **state) {
+  (void)state;
+  static const char *const places[] = {"rest=" TOY, "0=" TOY ",1=cpu,threads=1,rest=reference,private-memory=1",
+                                       "rest=" TOY ",lacks=linear"};
+  static const char *const fixed[] = {"qwen35", "qwen3next", "gemma4-ple"};
+  const lengths l = {100, 1, ANSWER, 300, 256}; /* answers go over 128 */
+  char path[300];
+  for (size_t i = 0; i < TN_COUNT(fixed); i++) {
+    tn_model *model;
+    tn_error error;
+    answer alone[REQUESTS];
+    tn_engine_options options = TN_ENGINE_OPTIONS;
+    snprintf(path, sizeof path, "%s/golden/%s/model.gguf", TEST_DATA, fixed[i]);
+    if (tn_model_open(path, &model, &error) != TN_OK) fail_msg("%s", error.message);
+    options.place = places[i % TN_COUNT(places)];
+    options.context = l.context;
+    options.max_sequences = 1;
+    for (uint32_t r = 0; r < REQUESTS; r++) {
+      tn_engine *engine = must_start(model, &options);
+      alone[r] = pull(submit(engine, &l, r), &l);
+      tn_engine_destroy(engine);
+    }
+    options.max_sequences = REQUESTS - 1; /* regions are used again */
+    run_together(model, &options, &l, alone, false);
+    options.chunk = 7;
+    run_together(model, &options, &l, alone, false);
+    options.draft = "ngram";
+    run_together(model, &options, &l, alone, false);
+    tn_model_close(model);
+  }
+}
+
 /* All layers see 12 positions: three pages are enough for a sequence of four, which gives them back as it goes. */
 static void pages_behind_a_window_are_used_again(void **state) {
   (void)state;
@@ -193,6 +227,7 @@ static void pages_behind_a_window_are_used_again(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(neighbours_steps_and_turns_change_nothing),
                                      cmocka_unit_test(so_for_every_family), cmocka_unit_test(so_on_several_devices),
+                                     cmocka_unit_test(so_on_fixed_shapes),
                                      cmocka_unit_test(pages_behind_a_window_are_used_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

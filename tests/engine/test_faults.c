@@ -26,6 +26,7 @@ typedef struct answers {
   uint64_t steps, failed_steps, accepted;
 } answers;
 
+#define TOY TEST_MODULES "/module-device-toy.so"
 #define MODEL TEST_DATA "/golden/llama/model.gguf"
 
 static tn_model *model;
@@ -181,6 +182,42 @@ static void one_device_of_several_fails(void **state) {
   }
 }
 
+/* A recurrent model on a card of fixed shapes: KV in regions, states in slots on another device. Either device fails;
+ * and nothing is read that no step wrote. */
+static void fixed_shapes_fail(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"fail-execute", "fail-copy",    "fail-synchronize", "lose-at",
+                                      "fail-alloc",   "fail-prepare", "fail-pack"};
+  static const char *const places[] = {"0=faulty:" TOY "%s,rest=reference",
+                                       "0=" TOY ",rest=faulty:reference,private-memory=1%s"};
+  char place[300], fault[40];
+  tn_model *plain = model;
+  tn_error error;
+  if (tn_model_open(TEST_DATA "/golden/qwen35/model.gguf", &model, &error) != TN_OK) fail_msg("%s", error.message);
+  for (size_t p = 0; p < TN_COUNT(places); p++) {
+    snprintf(place, sizeof place, places[p], "");
+    answers wanted = run(place);
+    assert_true(wanted.created);
+    snprintf(place, sizeof place, places[p], ",fault=dirty-memory");
+    answers dirty = run(place);
+    assert_true(dirty.created);
+    compare(&dirty, &wanted, place);
+    for (size_t k = 0; k < TN_COUNT(kinds); k++) {
+      uint32_t noticed = 0;
+      for (uint32_t at = 1; at <= 60; at *= 4) {
+        snprintf(fault, sizeof fault, ",%s=%u", kinds[k], at);
+        snprintf(place, sizeof place, places[p], fault);
+        answers got = run(place);
+        if (got.created) compare(&got, &wanted, place);
+        noticed += !got.created || got.failed_steps > 0;
+      }
+      if (!noticed) fail_msg("%s was not noticed", place);
+    }
+  }
+  tn_model_close(model);
+  model = plain;
+}
+
 /* While another device drafts, ahead of the steps. */
 static void steps_fail_while_drafting(void **state) {
   (void)state;
@@ -317,9 +354,13 @@ static int close_model(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_call_of_the_start_fails), cmocka_unit_test(each_call_of_the_steps_fails),
-      cmocka_unit_test(device_is_lost_at_each_step),  cmocka_unit_test(steps_fail_while_drafting),
-      cmocka_unit_test(one_device_of_several_fails),  cmocka_unit_test(drafting_devices_fail),
+      cmocka_unit_test(each_call_of_the_start_fails),
+      cmocka_unit_test(each_call_of_the_steps_fails),
+      cmocka_unit_test(device_is_lost_at_each_step),
+      cmocka_unit_test(steps_fail_while_drafting),
+      cmocka_unit_test(one_device_of_several_fails),
+      cmocka_unit_test(drafting_devices_fail),
+      cmocka_unit_test(fixed_shapes_fail),
       cmocka_unit_test(a_small_pool_serves_all),
   };
   const struct CMUnitTest in_flight[] = {

@@ -112,7 +112,8 @@ static void change_output(tn_fault fault, const tn_program *program, const outpu
 }
 
 static uint32_t rows_of(const tn_value *value, const tn_batch *batch) {
-  return value->dims[0] == TN_DIM_R ? batch->logits_count : batch->row_count;
+  if (value->dims[0] == TN_DIM_R) return batch->logits_count;
+  return value->dims[0] == TN_DIM_T ? batch->row_count : (uint32_t)value->dims[0];
 }
 
 static tn_status take_output(tn_queue *q, const tn_execution *x, const tn_value *value, output *o) {

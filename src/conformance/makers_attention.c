@@ -155,7 +155,7 @@ void tn_make_attention(tn_maker *maker) {
   static const kv_shape shapes[] = {
       {.heads = 2, .kv_heads = 1, .key_dim = 8, .value_dim = 8, .rows = 1, .sequences = 1},
       {.heads = 1, .kv_heads = 1, .key_dim = 8, .value_dim = 8, .rows = 3, .sequences = 1},
-      {.heads = 4, .kv_heads = 2, .key_dim = 16, .value_dim = 16, .rows = 33, .sequences = 1},
+      {.heads = 16, .kv_heads = 2, .key_dim = 16, .value_dim = 16, .rows = 33, .sequences = 1},
       {.heads = 9, .kv_heads = 3, .key_dim = 64, .value_dim = 64, .rows = 100, .sequences = 3},
       {.heads = 6, .kv_heads = 2, .key_dim = 20, .value_dim = 12, .rows = 70, .sequences = 1, .window = 5},
       {.heads = 6, .kv_heads = 2, .key_dim = 20, .value_dim = 12, .rows = 140, .sequences = 2, .window = 33},
@@ -174,7 +174,8 @@ void tn_make_attention(tn_maker *maker) {
       {.heads = 2, .kv_heads = 1, .key_dim = 16, .value_dim = 16, .rows = 40, .sequences = 1, .fill = TN_FILL_ZERO},
       {.heads = 2, .kv_heads = 1, .key_dim = 16, .value_dim = 16, .rows = 40, .sequences = 1, .fill = TN_FILL_LARGE},
       {.heads = 5, .kv_heads = 5, .key_dim = 80, .value_dim = 80, .rows = 35, .sequences = 1},
-      {.heads = 8, .kv_heads = 1, .key_dim = 20, .value_dim = 20, .rows = 300, .sequences = 1},
+      /* further than fast kernels go at once (256 positions) */
+      {.heads = 3, .kv_heads = 1, .key_dim = 20, .value_dim = 20, .rows = 270, .sequences = 1},
       {.heads = 2, .kv_heads = 1, .key_dim = 16, .value_dim = 16, .rows = 40, .sequences = 1, .fill = TN_FILL_NAN_ROW},
   };
   static const kv_shape large = {

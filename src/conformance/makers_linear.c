@@ -280,7 +280,7 @@ void tn_make_linear(tn_maker *maker) {
 /* ---- head_linear: a matrix for each head ---- */
 
 static tn_case *head_case(uint32_t x_dtype, uint32_t format, uint32_t heads, uint32_t cols, uint32_t width,
-                          uint32_t pass, uint32_t rows) {
+                          uint32_t pass, uint32_t rows, bool exact) {
   tn_case *c = tn_case_create(TN_OP_HEAD_LINEAR, rows, 1);
   if (!c) return NULL;
   const tn_head_linear_attributes attributes = {sizeof attributes, pass};
@@ -288,8 +288,15 @@ static tn_case *head_case(uint32_t x_dtype, uint32_t format, uint32_t heads, uin
   uint32_t w = tn_case_weight(c, format, 3, (const uint32_t[]){heads, width, cols},
                               x_dtype == TN_Q8A ? TN_USE_LINEAR_Q8A : TN_USE_LINEAR);
   uint32_t y = tn_case_output(c, TN_F32, TN_DIM_T, heads * (pass + width));
-  tn_case_fill(c, x, TN_FILL_RANDOM, cols);
-  tn_case_fill(c, w, TN_FILL_RANDOM, format + width);
+  if (exact) {
+    tn_case_fill_exact(c, x, cols);
+    tn_case_fill_exact(c, w, format + width);
+    c->tolerance = 0;
+    tn_case_say(c, "exact ");
+  } else {
+    tn_case_fill(c, x, TN_FILL_RANDOM, cols);
+    tn_case_fill(c, w, TN_FILL_RANDOM, format + width);
+  }
   tn_case_op(c, TN_OP_HEAD_LINEAR, &attributes, TN_CASE_LIST(x, w), TN_CASE_LIST(y));
   c->dtype = (uint8_t)format;
   tn_case_say(c, "%s x %s %u heads of [%u,%u], %u passed on, rows=%u", tn_dtype_name((tn_dtype)x_dtype),
@@ -299,14 +306,15 @@ static tn_case *head_case(uint32_t x_dtype, uint32_t format, uint32_t heads, uin
 
 void tn_make_head_linear(tn_maker *maker) {
   if (maker->perf) {
-    tn_maker_emit(maker, head_case(TN_F32, TN_F16, 16, 128, 512, 64, 64));
+    tn_maker_emit(maker, head_case(TN_F32, TN_F16, 16, 128, 512, 64, 64, false));
     return;
   }
   for (uint32_t i = 0; i < tn_maker_format_count && !maker->stopped; i++) {
     uint32_t format = tn_maker_formats[i], block = (uint32_t)tn_dtype_block_elements((tn_dtype)format);
-    tn_maker_emit(maker, head_case(TN_F32, format, 3, block > 1 ? block : 33, 20, i % 3 * 5, 1));
-    tn_maker_emit(maker, head_case(TN_F32, format, 2, block > 1 ? 2 * block : 72, 17, i % 2 * 8, 7));
-    tn_maker_emit(maker, head_case(TN_Q8A, format, 3, block > 1 ? block : 32, 20, 0, 15));
-    if (format == TN_BF16) tn_maker_emit(maker, head_case(TN_BF16, format, 3, 33, 20, 0, 15));
+    tn_maker_emit(maker, head_case(TN_F32, format, 3, block > 1 ? block : 33, 20, i % 3 * 5, 1, false));
+    tn_maker_emit(maker, head_case(TN_F32, format, 2, block > 1 ? 2 * block : 72, 17, i % 2 * 8, 7, false));
+    tn_maker_emit(maker, head_case(TN_Q8A, format, 3, block > 1 ? block : 32, 20, 0, 15, false));
+    if (block > 1) tn_maker_emit(maker, head_case(TN_Q8A, format, 2, block, 17, 0, 15, true));
+    if (format == TN_BF16) tn_maker_emit(maker, head_case(TN_BF16, format, 3, 33, 20, 0, 15, false));
   }
 }

@@ -16,6 +16,7 @@
 #define TOKENS 70u
 
 static tn_model *model;
+static uint32_t token_count = TOKENS; /* or the number that is the first argument: more than a page, at most TOKENS */
 
 static float *check(const char *device, const char *kv, const char *activations, bool all) {
   tn_error error;
@@ -30,7 +31,7 @@ static float *check(const char *device, const char *kv, const char *activations,
   equal_ok(tn_runner_create(model, &options, &runner, &error), &error);
   int32_t tokens[TOKENS];
   for (uint32_t i = 0; i < TOKENS; i++) tokens[i] = (int32_t)((i * 7919u + i * i) % 49000u);
-  float *alone = all ? equal_all(runner, tokens, TOKENS) : equal_run(runner, tokens, TOKENS, 1, 0);
+  float *alone = all ? equal_all(runner, tokens, token_count) : equal_run(runner, tokens, token_count, 1, 0);
   tn_runner_destroy(runner);
   return alone;
 }
@@ -46,7 +47,7 @@ static void holds_with_one_thread_and_two(void **state) {
   (void)state;
   float *one = check("cpu,threads=1", "f16", "auto", true);
   float *two = check("cpu,threads=2", "f16", "auto", false);
-  assert_memory_equal(one, two, (size_t)TOKENS * 49152 * sizeof(float));
+  assert_memory_equal(one, two, (size_t)token_count * 49152 * sizeof(float));
   free(one);
   free(two);
 }
@@ -65,7 +66,9 @@ static int close_model(void **state) {
   return 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) token_count = (uint32_t)atoi(argv[1]);
+  if (token_count <= TN_PAGE_SLOTS || token_count > TOKENS) return 2;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(holds_by_kv_and_activations),
       cmocka_unit_test(holds_with_one_thread_and_two),

@@ -75,6 +75,16 @@ def check_key(folder):
     assert plain == logits(folder, "off", "--passes", "none", model=model)[0]
 
 
+def check_placement(folder):
+    """Of a model spread over devices each that can map one has a file of its own, which serves whatever runs the rest."""
+    store, one, other = folder + "/placed", "0=cpu,threads=1,rest=cpu,threads=2", "0=reference,rest=cpu,threads=2"
+    want, _ = logits(folder, "off", "--place", one, model=SMALL)
+    for place, made in ((one, 2), (one, 0), (other, 0)):
+        got, log = logits(folder, store, "--place", place, model=SMALL)
+        assert log.count("no packed weights to take") == made and len(os.listdir(store)) == 2, (place, log)
+        assert place == other or got == want, place
+
+
 def check_automatic(folder):
     """run stores in the cache folder, and is silent where it can't; a folder that was asked for must work."""
     environment = {**ENVIRONMENT, "XDG_CACHE_HOME": folder + "/cache"}
@@ -134,6 +144,7 @@ def make_cgroup():
 with tempfile.TemporaryDirectory() as temporary:
     check_contents(temporary)
     check_key(temporary)
+    check_placement(temporary)
     automatic = check_automatic(temporary)
     check_limited(*automatic, limit_data, "ulimit -d")
     check_addresses(*automatic[:2])

@@ -36,7 +36,22 @@ static uint32_t read_vocabulary(tn_hyper_reader *reader) {
   return (uint32_t)table->dims[1];
 }
 
-/* The activation that config.json names; GGUF names none. */
+/* A number of tn_activation in GGUF, which only tenon's own files have: another than the family's. */
+static uint32_t read_rare_activation(tn_hyper_reader *reader, uint32_t usual) {
+  uint32_t number = tn_hyper_u32_or(reader, "activation", NULL, usual);
+  tn_hyper_demand(reader, number >= TN_ACTIVATION_SILU && number <= TN_ACTIVATION_RELU, "activation", NULL, number,
+                  "1 .. 4");
+  return number;
+}
+
+static uint32_t tell_activation(tn_hyper_reader *reader, uint32_t number, uint32_t usual) {
+  if (number == usual) return number;
+  tn_hyper_tell(reader, "activation", TN_NOTE_WHOLE, number);
+  tn_hyper_mark_rare(reader);
+  return number;
+}
+
+/* The activation that config.json names. */
 static uint32_t read_activation(tn_hyper_reader *reader, uint32_t otherwise) {
   static const struct {
     const char *name;
@@ -48,12 +63,13 @@ static uint32_t read_activation(tn_hyper_reader *reader, uint32_t otherwise) {
                {"gelu_fast", TN_ACTIVATION_GELU_TANH},
                {"gelu", TN_ACTIVATION_GELU},
                {"relu", TN_ACTIVATION_RELU}};
+  if (!tn_hyper_is_folder(reader)) return read_rare_activation(reader, otherwise);
   tn_text name = tn_hyper_text_or(reader, NULL, "hidden_act", "");
   if (!strncmp(reader->family->name, "gemma", 5)) /* has both names; this is the one that counts */
     name = tn_hyper_text_or(reader, NULL, "hidden_activation", name.data);
   if (!name.bytes) return otherwise;
   for (size_t i = 0; i < TN_COUNT(known); i++)
-    if (tn_text_is(name, known[i].name)) return known[i].activation;
+    if (tn_text_is(name, known[i].name)) return tell_activation(reader, known[i].activation, otherwise);
   if (reader->status == TN_OK)
     reader->status = tn_fail(reader->error, TN_E_UNSUPPORTED,
                              "%s: hidden_act is \"%.*s\", expected silu, gelu, gelu_new, gelu_pytorch_tanh or relu",

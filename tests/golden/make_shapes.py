@@ -64,6 +64,8 @@ MODELS = {
                                     tie_word_embeddings=True), old, "F16", 1),
     "llama-rope3": ("Llama", dict(head_dim=18, rope_parameters=rope("llama3", factor=8.0, low_freq_factor=1.0,
                                   high_freq_factor=4.0, original_max_position_embeddings=20, theta=500000.0)), old, "BF16", 3),
+    "llama-relu": ("Llama", dict(hidden_size=30, num_attention_heads=1, num_key_value_heads=1, head_dim=2, hidden_act="relu",
+                                 num_hidden_layers=2, attention_bias=True), without("mlp_bias"), "F32", 1),
     "llama-linear": ("Llama", dict(head_dim=10, mlp_bias=True, rope_parameters=rope("linear", factor=2.5)), old_type, "F32", 1),
     "llama-yarn": ("Llama", dict(head_dim=14, rope_parameters=YARN), old_type, "BF16", 1),
     "llama-yarn-betas": ("Llama", dict(head_dim=22, rope_parameters=dict(YARN, beta_fast=4.0, beta_slow=0.5, mscale=0.8,

@@ -48,7 +48,6 @@ typedef struct partial {
 
 /* A worker's memory. */
 typedef struct task_space {
-  float *q;       /* [query groups][key_dim][queries of the group] */
   float *weights; /* [TN_QUERIES][TILE] */
   float *sums;    /* [TN_QUERIES][value_stride] */
   partial *running;
@@ -60,11 +59,10 @@ static uint32_t most_queries(uint32_t ratio) {
   return rows * ratio;
 }
 
-static uint64_t task_bytes(uint32_t ratio, uint32_t key_dim, uint32_t value_stride) {
+static uint64_t task_bytes(uint32_t ratio, uint32_t value_stride) {
   uint64_t queries = most_queries(ratio);
-  uint64_t floats = queries * key_dim + TN_QUERIES * TILE + (uint64_t)TN_QUERIES * value_stride + queries * 2 +
-                    queries * value_stride;
-  return (floats * sizeof(float) + 64 * 5 + 63) / 64 * 64;
+  uint64_t floats = TN_QUERIES * TILE + (uint64_t)TN_QUERIES * value_stride + queries * 2 + queries * value_stride;
+  return (floats * sizeof(float) + 64 * 4 + 63) / 64 * 64;
 }
 
 static uint64_t partial_floats(uint32_t value_stride) {
@@ -76,7 +74,7 @@ uint64_t tn_attention_workspace(const tn_op_query *query, uint32_t context, uint
   uint32_t stride = (a->value_dim + 15) / 16 * 16, tiles = (context + TILE - 1) / TILE;
   uint64_t slots = (tiles + workers - 1) / workers;
   uint64_t partials = workers > 1 ? slots * SPLIT_ROWS * a->heads * partial_floats(stride) * sizeof(float) : 0;
-  return task_bytes(a->heads / a->kv_heads, a->key_dim, stride) + partials;
+  return task_bytes(a->heads / a->kv_heads, stride) + partials;
 }
 
 static float *take(uint8_t **at, uint64_t floats) {
@@ -89,7 +87,6 @@ static task_space space_of(const attention_job *job, uint32_t worker) {
   uint8_t *at = (uint8_t *)job->call->workspace + worker * job->call->workspace_bytes;
   uint64_t queries = most_queries(job->ratio), stride = job->page.value_stride;
   task_space space;
-  space.q = take(&at, queries * job->page.key_dim);
   space.weights = take(&at, TN_QUERIES * TILE);
   space.sums = take(&at, TN_QUERIES * stride);
   space.running = (partial *)(void *)take(&at, queries * 2);
@@ -137,79 +134,79 @@ static const float *query_at(const attention_job *job, const attention_task *tas
   return tn_floats(&job->call->inputs[0], task->first_row + query / job->ratio) + (uint64_t)head * job->page.key_dim;
 }
 
-/* Groups of TN_QUERIES queries, each [key_dim][queries]. */
-static void gather_queries(const attention_job *job, const attention_task *task, float *q) {
-  uint32_t count = task->rows * job->ratio;
-  for (uint32_t first = 0; first < count; first += TN_QUERIES) {
-    uint32_t queries = count - first < TN_QUERIES ? count - first : TN_QUERIES;
-    for (uint32_t i = 0; i < queries; i++) {
-      const float *from = query_at(job, task, first + i);
-      for (uint32_t d = 0; d < job->page.key_dim; d++) q[d * queries + i] = from[d];
-    }
-    q += queries * job->page.key_dim;
-  }
+/* One group of queries in one tile. begin[i] .. end[i]: the positions, counted within the tile, that query i sees. */
+typedef struct tile_run {
+  uint32_t queries, begin[TN_QUERIES], end[TN_QUERIES];
+  const float *q[TN_QUERIES];
+  uint32_t first_page, end_page; /* that any query sees */
+  const uint8_t *keys[TILE_PAGES], *values[TILE_PAGES];
+  const float *key_scales[TILE_PAGES], *value_scales[TILE_PAGES]; /* int8 pages only */
+  const uint8_t *ahead[2][TILE_PAGES]; /* what is asked for while keys, and while values, are read */
+} tile_run;
+
+/* The case of n queries at v vectors of sums each; what no target takes together is never reached. */
+#define QUERIES(n) ((n) <= TN_QUERIES ? (n) : 1)
+#define VECTORS(n, v) ((n) * (v) <= TN_QUERY_SUMS ? (v) : 1)
+#define EACH_CASE(of, v, dtype) \
+  of(1, v, dtype) of(2, v, dtype) of(3, v, dtype) of(4, v, dtype) of(5, v, dtype) of(6, v, dtype)
+
+static uint32_t vectors_at_once(uint32_t queries, uint32_t left) {
+  return left >= 4 && queries * 4 <= TN_QUERY_SUMS ? 4 : left >= 2 && queries * 2 <= TN_QUERY_SUMS ? 2 : 1;
 }
 
-/* The case of n queries; for more than the target takes together it is never reached. */
-#define QUERY_CASE(n, call)          \
-  case n:                            \
-    call((n <= TN_QUERIES ? n : 1)); \
+/* Pages p .. of the run, two at once where registers allow. */
+#define SCORE_CASE(n, v, dtype)                                                                                \
+  case (n)*8 + (v):                                                                                            \
+    tn_score(QUERIES(n), VECTORS(n, v) == 4 ? 2 : 1, dtype, run->keys + p, run->ahead[0] + p, key_dim, run->q, \
+             scores + p * TN_PAGE_SLOTS);                                                                      \
     break;
-#define QUERY_CASES(call) \
-  QUERY_CASE(1, call)     \
-  QUERY_CASE(2, call) QUERY_CASE(3, call) QUERY_CASE(4, call) QUERY_CASE(5, call) QUERY_CASE(6, call)
-
-#define SCORE_FUNCTION(name, dtype)                                                                                \
-  static void name(uint32_t queries, const uint8_t *const *keys, uint32_t pages, uint32_t key_dim, const float *q, \
-                   float *scores) {                                                                                \
-    if (pages == 2 && queries == 1) {                                                                              \
-      tn_score(1, 2, dtype, keys, key_dim, q, scores);                                                             \
-      return;                                                                                                      \
-    }                                                                                                              \
-    if (pages == 2 && queries == 2) {                                                                              \
-      tn_score(2, 2, dtype, keys, key_dim, q, scores);                                                             \
-      return;                                                                                                      \
-    }                                                                                                              \
-    for (uint32_t p = 0; p < pages; p++) {                                                                         \
-      switch (queries) { QUERY_CASES(SCORE_CALL_##name) }                                                          \
-    }                                                                                                              \
+#define SCORE_FUNCTION(name, dtype)                                                                           \
+  static void name(const tile_run *run, uint32_t key_dim, float *scores) {                                    \
+    for (uint32_t p = run->first_page; p < run->end_page;) {                                                  \
+      uint32_t vectors = vectors_at_once(run->queries, (run->end_page - p) * 2);                              \
+      switch (run->queries * 8 + vectors) { EACH_CASE(SCORE_CASE, 2, dtype) EACH_CASE(SCORE_CASE, 4, dtype) } \
+      p += vectors == 4 ? 2 : 1;                                                                              \
+    }                                                                                                         \
   }
-#define SCORE_CALL_score_f32(n) tn_score(n, 1, TN_F32, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
-#define SCORE_CALL_score_f16(n) tn_score(n, 1, TN_F16, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
-#define SCORE_CALL_score_bf16(n) tn_score(n, 1, TN_BF16, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
-#define SCORE_CALL_score_i8(n) tn_score(n, 1, TN_I8, keys + p, key_dim, q, scores + p * TN_PAGE_SLOTS)
 SCORE_FUNCTION(score_f32, TN_F32)
 SCORE_FUNCTION(score_f16, TN_F16)
 SCORE_FUNCTION(score_bf16, TN_BF16)
 SCORE_FUNCTION(score_i8, TN_I8)
 
 /* All vectors of the values' dimension, as many at once as registers allow. */
-#define WEIGH_FUNCTION(name, dtype)                                                                         \
-  static void name(uint32_t queries, const uint8_t *values, uint32_t stride, uint32_t begin, uint32_t end,  \
-                   const float *weights, float *sums) {                                                     \
-    for (uint32_t d = 0; d < stride;) {                                                                     \
-      uint32_t left = (stride - d) / TN_LANES, vectors = queries <= 2 && left >= 4 ? 4 : left >= 2 ? 2 : 1; \
-      const uint8_t *from = values + (uint64_t)d * (dtype == TN_F32 ? 4 : dtype == TN_I8 ? 1 : 2);          \
-      switch (queries * 8 + vectors) { WEIGH_CASES(dtype) }                                                 \
-      d += vectors * TN_LANES;                                                                              \
-    }                                                                                                       \
-  }
-#define WEIGH_CASE(n, v, dtype)                                                                       \
-  case n * 8 + v:                                                                                     \
-    tn_weigh(n <= TN_QUERIES ? n : 1, v, dtype, from, stride, begin, end, weights, sums + d, stride); \
+#define WEIGH_CASE(n, v, dtype)                                                                                      \
+  case (n)*8 + (v):                                                                                                  \
+    tn_weigh(QUERIES(n), VECTORS(n, v), dtype, values + at, ahead + at * TN_PAGE_SLOTS, stride, begin, end, weights, \
+             sums + d, stride);                                                                                      \
     break;
-/* clang-format off */
-#define WEIGH_CASES(dtype)                                                                            \
-  WEIGH_CASE(1, 1, dtype)                                                                             \
-  WEIGH_CASE(1, 2, dtype)                                                                             \
-  WEIGH_CASE(1, 4, dtype) WEIGH_CASE(2, 1, dtype) WEIGH_CASE(2, 2, dtype) WEIGH_CASE(2, 4, dtype)     \
-      WEIGH_CASE(3, 1, dtype) WEIGH_CASE(3, 2, dtype) WEIGH_CASE(4, 1, dtype) WEIGH_CASE(4, 2, dtype) \
-          WEIGH_CASE(5, 1, dtype) WEIGH_CASE(5, 2, dtype) WEIGH_CASE(6, 1, dtype) WEIGH_CASE(6, 2, dtype)
-/* clang-format on */
+#define WEIGH_FUNCTION(name, dtype)                                                                                \
+  static void name(uint32_t queries, const uint8_t *values, const uint8_t *ahead, uint32_t stride, uint32_t begin, \
+                   uint32_t end, const float *weights, float *sums) {                                              \
+    for (uint32_t d = 0; d < stride;) {                                                                            \
+      uint32_t vectors = vectors_at_once(queries, (stride - d) / TN_LANES), at = d * tn_element_bytes(dtype);      \
+      switch (queries * 8 + vectors) {                                                                             \
+        EACH_CASE(WEIGH_CASE, 1, dtype) EACH_CASE(WEIGH_CASE, 2, dtype) EACH_CASE(WEIGH_CASE, 4, dtype)            \
+      }                                                                                                            \
+      d += vectors * TN_LANES;                                                                                     \
+    }                                                                                                              \
+  }
 WEIGH_FUNCTION(weigh_f32, TN_F32)
 WEIGH_FUNCTION(weigh_f16, TN_F16)
 WEIGH_FUNCTION(weigh_bf16, TN_BF16)
 WEIGH_FUNCTION(weigh_i8, TN_I8)
+
+/* Vectors of scores become weights. */
+TN_INLINE void weigh_scores(const int vectors, float *scores, const vf max, vf *sum) {
+  vf weight[4];
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; v++) weight[v] = vf_sub(vf_load(scores + v * 16), max);
+  tn_exps_of(vectors, weight);
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; v++) {
+    *sum = vf_add(*sum, weight[v]);
+    vf_store(scores + v * 16, weight[v]);
+  }
+}
 
 /* Scores [begin, end) of one query become weights relative to their maximum; the rest of their vectors becomes 0. */
 static partial soften(const tn_attention_attributes *a, float *scores, uint32_t begin, uint32_t end) {
@@ -227,22 +224,12 @@ static partial soften(const tn_attention_attributes *a, float *scores, uint32_t 
   partial result = {.max = vf_largest(largest)};
   const vf max = vf_set1(result.max);
   vf sum = vf_zero();
-  for (uint32_t i = first; i < end; i += TN_LANES) {
-    vf weight = tn_exps(vf_sub(vf_load(scores + i), max));
-    sum = vf_add(sum, weight);
-    vf_store(scores + i, weight);
-  }
+  uint32_t i = first;
+  for (; i + 3 * TN_LANES < end; i += 4 * TN_LANES) weigh_scores(4, scores + i, max, &sum);
+  for (; i < end; i += TN_LANES) weigh_scores(1, scores + i, max, &sum);
   result.sum = vf_sum(sum);
   return result;
 }
-
-/* One group of queries in one tile. begin[i] .. end[i]: the positions, counted within the tile, that query i sees. */
-typedef struct tile_run {
-  uint32_t queries, begin[TN_QUERIES], end[TN_QUERIES];
-  const uint8_t *keys[TILE_PAGES], *values[TILE_PAGES];
-  const float *key_scales[TILE_PAGES], *value_scales[TILE_PAGES]; /* int8 pages only */
-  uint32_t first_page, end_page;                                  /* that any query sees */
-} tile_run;
 
 /* Scores, or weights, of what the queries see times the scales of the slots. */
 static void scale_tile(const tile_run *run, const float *const *scales, float *weights) {
@@ -253,19 +240,12 @@ static void scale_tile(const tile_run *run, const float *const *scales, float *w
     }
 }
 
-static void score_tile(const attention_job *job, const tile_run *run, const float *q, float *weights) {
-  for (uint32_t p = run->first_page; p < run->end_page;) {
-    uint32_t pages = run->end_page - p >= 2 ? 2 : 1;
-    float *to = weights + p * TN_PAGE_SLOTS;
-    if (job->page.dtype == TN_F16)
-      score_f16(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
-    else if (job->page.dtype == TN_BF16)
-      score_bf16(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
-    else if (job->page.dtype == TN_I8)
-      score_i8(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
-    else
-      score_f32(run->queries, run->keys + p, pages, job->page.key_dim, q, to);
-    p += pages;
+static void score_tile(const attention_job *job, const tile_run *run, float *scores) {
+  switch (job->page.dtype) {
+    case TN_F16: score_f16(run, job->page.key_dim, scores); break;
+    case TN_BF16: score_bf16(run, job->page.key_dim, scores); break;
+    case TN_I8: score_i8(run, job->page.key_dim, scores); break;
+    default: score_f32(run, job->page.key_dim, scores); break;
   }
 }
 
@@ -279,13 +259,13 @@ static void weigh_range(const attention_job *job, const tile_run *run, uint32_t 
     uint32_t from = begin - p * TN_PAGE_SLOTS, to = stop - p * TN_PAGE_SLOTS;
     const float *w = weights + first * TILE + p * TN_PAGE_SLOTS;
     if (job->page.dtype == TN_F16)
-      weigh_f16(queries, run->values[p], stride, from, to, w, sums);
+      weigh_f16(queries, run->values[p], run->ahead[1][p], stride, from, to, w, sums);
     else if (job->page.dtype == TN_BF16)
-      weigh_bf16(queries, run->values[p], stride, from, to, w, sums);
+      weigh_bf16(queries, run->values[p], run->ahead[1][p], stride, from, to, w, sums);
     else if (job->page.dtype == TN_I8)
-      weigh_i8(queries, run->values[p], stride, from, to, w, sums);
+      weigh_i8(queries, run->values[p], run->ahead[1][p], stride, from, to, w, sums);
     else
-      weigh_f32(queries, run->values[p], stride, from, to, w, sums);
+      weigh_f32(queries, run->values[p], run->ahead[1][p], stride, from, to, w, sums);
     begin = stop;
   }
 }
@@ -306,27 +286,36 @@ static void weigh_tile(const attention_job *job, const tile_run *run, const floa
   for (uint32_t i = 0; i < run->queries; i++) weigh_range(job, run, i, 1, end, run->end[i], weights, sums);
 }
 
-static void merge(partial *total, float *totals, const partial *part, const float *sums, uint32_t count) {
-  float max = part->max > total->max ? part->max : total->max;
-  float keep = tn_exp(total->max - max), add = tn_exp(part->max - max);
+/* totals = totals keep + sums add, and so for the sum of weights. */
+static void merge_sums(partial *total, float *totals, float keep, float sum, const float *sums, float add,
+                       uint32_t count) {
   const vf kept = vf_set1(keep), added = vf_set1(add);
   for (uint32_t d = 0; d < count; d += TN_LANES)
     vf_store(totals + d, vf_add(vf_mul(vf_load(totals + d), kept), vf_mul(vf_load(sums + d), added)));
-  total->sum = total->sum * keep + part->sum * add;
+  total->sum = total->sum * keep + sum * add;
+}
+
+static void merge(partial *total, float *totals, const partial *part, const float *sums, uint32_t count) {
+  float max = part->max > total->max ? part->max : total->max;
+  merge_sums(total, totals, tn_exp(total->max - max), part->sum, sums, tn_exp(part->max - max), count);
   total->max = max;
 }
 
-/* Queries first .. of the task in one tile: results in parts[] and space->sums. False when none of them sees any of it.
- */
-static bool run_tile(const attention_job *job, const attention_task *task, const task_space *space, uint32_t first,
-                     uint32_t queries, uint32_t tile, partial *parts, tile_run *run) {
-  const tn_batch *batch = job->call->batch;
-  const tn_page *page = &job->page;
+/* What page `page` of a tile has of the task's kv head. */
+static const uint8_t *page_at(const attention_job *job, const attention_task *task, uint32_t tile, uint32_t page) {
+  const uint32_t *pages = job->call->batch->pages + task->sequence->pages[job->attributes->group];
+  return tn_row_at(&job->call->inputs[1], pages[tile * TILE_PAGES + page]) + task->kv_head * job->page.head_bytes;
+}
+
+/* Fills in queries first .. of the task in one tile. False when none of them sees any of it. */
+static bool start_run(const attention_job *job, const attention_task *task, uint32_t first, uint32_t queries,
+                      uint32_t tile, tile_run *run) {
   uint32_t base = tile * TILE, lowest = TILE, highest = 0;
   run->queries = queries;
   for (uint32_t i = 0; i < queries; i++) {
     uint32_t begin, end;
     seen(job, task, task->first_row + (first + i) / job->ratio, &begin, &end);
+    run->q[i] = query_at(job, task, first + i);
     run->begin[i] = begin > base ? (begin - base < TILE ? begin - base : TILE) : 0;
     run->end[i] = end > base ? (end - base < TILE ? end - base : TILE) : 0;
     if (run->begin[i] >= run->end[i])
@@ -338,23 +327,42 @@ static bool run_tile(const attention_job *job, const attention_task *task, const
   if (!highest) return false;
   run->first_page = lowest / TN_PAGE_SLOTS;
   run->end_page = (highest + TN_PAGE_SLOTS - 1) / TN_PAGE_SLOTS;
-  const uint32_t *pages = batch->pages + task->sequence->pages[job->attributes->group] + tile * TILE_PAGES;
   for (uint32_t p = run->first_page; p < run->end_page; p++) {
-    const uint8_t *memory = tn_row_at(&job->call->inputs[1], pages[p]);
-    run->keys[p] = memory + task->kv_head * page->key_head * page->element_bytes;
-    run->values[p] = memory + (page->values + task->kv_head * page->value_head) * page->element_bytes;
-    run->key_scales[p] = (const float *)(const void *)(memory + page->key_scales) + task->kv_head * TN_PAGE_SLOTS;
-    run->value_scales[p] = (const float *)(const void *)(memory + page->value_scales) + task->kv_head * TN_PAGE_SLOTS;
+    const uint8_t *memory = page_at(job, task, tile, p);
+    run->ahead[0][p] = run->keys[p] = memory;
+    run->ahead[1][p] = run->values[p] = memory + job->page.values;
+    run->key_scales[p] = (const float *)(const void *)(memory + job->page.key_scales);
+    run->value_scales[p] = (const float *)(const void *)(memory + job->page.value_scales);
   }
-  bool has_scales = page->dtype == TN_I8;
-  score_tile(job, run, space->q + (uint64_t)first * page->key_dim, space->weights);
+  return true;
+}
+
+/* Has what a tile that comes next reads brought near while this one is computed, page after page, keys and values as
+ * they lie. (Pages are short, and the system's own prefetchers begin anew in each: without this a core waits more than
+ * half of its time.) */
+static void look_ahead(const attention_job *job, tile_run *run, const attention_task *next, uint32_t tile) {
+  uint32_t begin, end, ignored, turn = 0;
+  seen(job, next, next->first_row, &begin, &ignored);
+  seen(job, next, next->first_row + next->rows - 1, &ignored, &end);
+  for (uint32_t p = 0; p < TILE_PAGES; p++) {
+    uint32_t position = tile * TILE + p * TN_PAGE_SLOTS;
+    if (position + TN_PAGE_SLOTS <= begin || position >= end) continue;
+    const uint8_t *memory = page_at(job, next, tile, p);
+    for (uint32_t part = 0; part < 2; part++, turn++)
+      run->ahead[turn / TILE_PAGES][turn % TILE_PAGES] = part ? memory + job->page.values : memory;
+  }
+}
+
+/* Results in parts[] and space->sums. */
+static void run_tile(const attention_job *job, const tile_run *run, const task_space *space, partial *parts) {
+  bool has_scales = job->page.dtype == TN_I8;
+  score_tile(job, run, space->weights);
   if (has_scales) scale_tile(run, run->key_scales, space->weights);
-  for (uint32_t i = 0; i < queries; i++)
+  for (uint32_t i = 0; i < run->queries; i++)
     if (run->end[i]) parts[i] = soften(job->attributes, space->weights + i * TILE, run->begin[i], run->end[i]);
   if (has_scales) scale_tile(run, run->value_scales, space->weights);
-  for (uint32_t d = 0; d < queries * page->value_stride; d += TN_LANES) vf_store(space->sums + d, vf_zero());
+  for (uint32_t d = 0; d < run->queries * job->page.value_stride; d += TN_LANES) vf_store(space->sums + d, vf_zero());
   weigh_tile(job, run, space->weights, space->sums);
-  return true;
 }
 
 /* y = totals / sum, with the head's sink in the denominator where there is one. */
@@ -392,7 +400,6 @@ static void run_task(void *argument, uint32_t index, uint32_t worker) {
   attention_task task = find_task(job, index);
   task_space space = space_of(job, worker);
   uint32_t queries = task.rows * job->ratio, stride = job->page.value_stride, begin, end;
-  gather_queries(job, &task, space.q);
   start_running(space.running, space.totals, queries, stride);
   task_tiles(job, &task, &begin, &end);
   for (uint32_t tile = begin; tile < end; tile++) {
@@ -400,7 +407,9 @@ static void run_task(void *argument, uint32_t index, uint32_t worker) {
       uint32_t group = queries - first < TN_QUERIES ? queries - first : TN_QUERIES;
       partial parts[TN_QUERIES];
       tile_run run;
-      if (!run_tile(job, &task, &space, first, group, tile, parts, &run)) continue;
+      if (!start_run(job, &task, first, group, tile, &run)) continue;
+      if (first == 0) look_ahead(job, &run, &task, tile + 1);
+      run_tile(job, &run, &space, parts);
       for (uint32_t i = 0; i < group; i++)
         if (run.end[i])
           merge(&space.running[first + i], space.totals + (first + i) * stride, &parts[i], space.sums + i * stride,
@@ -416,15 +425,17 @@ static void run_task(void *argument, uint32_t index, uint32_t worker) {
 static void run_split(void *argument, uint32_t index, uint32_t worker) {
   const attention_job *job = (const attention_job *)argument;
   uint32_t tile = index / job->tasks, stride = job->page.value_stride;
-  attention_task task = find_task(job, index % job->tasks);
+  uint32_t next_index = index + job->call->parallel->workers; /* as the workers take turns */
+  attention_task task = find_task(job, index % job->tasks), next = find_task(job, next_index % job->tasks);
   task_space space = space_of(job, worker);
   uint32_t queries = task.rows * job->ratio;
-  gather_queries(job, &task, space.q);
   for (uint32_t first = 0; first < queries; first += TN_QUERIES) {
     uint32_t group = queries - first < TN_QUERIES ? queries - first : TN_QUERIES;
     partial parts[TN_QUERIES];
     tile_run run;
-    bool any = run_tile(job, &task, &space, first, group, tile, parts, &run);
+    bool any = start_run(job, &task, first, group, tile, &run);
+    if (any && first == 0) look_ahead(job, &run, &next, next_index / job->tasks);
+    if (any) run_tile(job, &run, &space, parts);
     for (uint32_t i = 0; i < group; i++) {
       uint32_t row = task.first_row + (first + i) / job->ratio,
                head = task.kv_head * job->ratio + (first + i) % job->ratio;
@@ -438,16 +449,27 @@ static void run_split(void *argument, uint32_t index, uint32_t worker) {
   }
 }
 
-/* Merges the tiles of one query of a split step. */
+/* Merges the tiles of one query of a split step, as merge does, but the exponentials of sixteen tiles at once. */
 static void merge_query(void *argument, uint32_t index, uint32_t worker) {
   const attention_job *job = (const attention_job *)argument;
   task_space space = space_of(job, worker);
   uint32_t stride = job->page.value_stride;
   start_running(space.running, space.totals, 1, stride);
-  for (uint32_t tile = 0; tile < job->tiles; tile++) {
-    const float *kept = partial_of(job, index, tile);
-    partial part = {kept[0], kept[1]};
-    if (part.sum != 0.0f) merge(space.running, space.totals, &part, kept + 16, stride);
+  for (uint32_t first = 0; first < job->tiles; first += TN_LANES) {
+    uint32_t tiles = job->tiles - first < TN_LANES ? job->tiles - first : TN_LANES;
+    float keep[TN_LANES] = {0}, add[TN_LANES] = {0};
+    for (uint32_t i = 0; i < tiles; i++) {
+      float before = space.running->max, max = partial_of(job, index, first + i)[0];
+      if (max > before) space.running->max = max;
+      keep[i] = before - space.running->max;
+      add[i] = max - space.running->max;
+    }
+    vf_store(keep, tn_exps(vf_load(keep)));
+    vf_store(add, tn_exps(vf_load(add)));
+    for (uint32_t i = 0; i < tiles; i++) {
+      const float *kept = partial_of(job, index, first + i);
+      if (kept[1] != 0.0f) merge_sums(space.running, space.totals, keep[i], kept[1], kept + 16, add[i], stride);
+    }
   }
   finish(job, index / job->attributes->heads, index % job->attributes->heads, space.running, space.totals);
 }
@@ -471,7 +493,7 @@ tn_status tn_attention(const tn_kernel_call *call) {
   attention_job job = {.call = call, .attributes = a, .ratio = a->heads / a->kv_heads};
   if (!tn_page_of(&job.page, call->inputs[1].dtype, a->kv_heads, a->key_dim, a->value_dim)) return TN_E_UNSUPPORTED;
   job.rows_a_task = most_queries(job.ratio) / job.ratio;
-  job.task_bytes = task_bytes(job.ratio, a->key_dim, job.page.value_stride);
+  job.task_bytes = task_bytes(job.ratio, job.page.value_stride);
   job.partial_floats = partial_floats(job.page.value_stride);
   count_tasks(&job);
   uint64_t work = (uint64_t)batch->row_count * a->heads * (a->key_dim + a->value_dim) * batch->context / 16;

@@ -1,24 +1,23 @@
 /* The KV page of the fast kernels: TN_PAGE_SLOTS slots of keys and values of every kv head.
  *
- *     keys    [kv head][key dim][32 slots]            a dimension of 32 keys is two vectors: scores need no reduction
- *     values  [kv head][32 slots][value dim, padded to 16]
- *     scales  f32 [kv head][32 slots] of keys, then of values      of int8 pages only
+ *     keys    [key dim][32 slots]                     a dimension of 32 keys is two vectors: scores need no reduction
+ *     values  [32 slots][value dim, padded to 16]
+ *     scales  f32 [32 slots] of keys, then of values               of int8 pages only
  *
- * Elements are f32, f16, bf16 or int8. */
+ * for each kv head in turn: what one task reads lies together. Elements are f32, f16, bf16 or int8. */
 #ifndef TENON_KERNELS_PAGE_H
 #define TENON_KERNELS_PAGE_H
 
 #include <stdbool.h>
 #include "tenon/device.h"
 
-#define TN_PAGE_LAYOUT 2u /* the layout's id: 1 is the plain one */
+#define TN_PAGE_LAYOUT 3u /* the layout's id: 1 is the plain one, 2 had the keys of all heads first */
 
 typedef struct tn_page {
   uint32_t dtype, element_bytes;
   uint32_t key_dim, value_dim, value_stride; /* stride: values from slot to slot */
-  uint64_t key_head, value_head;             /* elements from head to head */
-  uint64_t values;                           /* element where the values begin */
-  uint64_t key_scales, value_scales;         /* int8: byte where they begin; of a head TN_PAGE_SLOTS floats */
+  uint64_t head_bytes;                       /* from head to head */
+  uint64_t values, key_scales, value_scales; /* bytes from a head's keys to its values; int8: to the scales */
   uint64_t bytes;                            /* of the page, a multiple of 64 */
 } tn_page;
 
@@ -32,14 +31,12 @@ static inline bool tn_page_of(tn_page *page, uint32_t dtype, uint32_t kv_heads, 
   page->key_dim = key_dim;
   page->value_dim = value_dim;
   page->value_stride = (value_dim + 15) / 16 * 16;
-  page->key_head = (uint64_t)key_dim * TN_PAGE_SLOTS;
-  page->value_head = (uint64_t)page->value_stride * TN_PAGE_SLOTS;
-  page->values = page->key_head * kv_heads;
-  uint64_t elements = (page->values + page->value_head * kv_heads) * page->element_bytes;
-  uint64_t scales = dtype == TN_I8 ? (uint64_t)kv_heads * TN_PAGE_SLOTS * sizeof(float) : 0;
-  page->key_scales = elements;
-  page->value_scales = elements + scales;
-  page->bytes = (elements + 2 * scales + 63) / 64 * 64;
+  uint64_t scales = dtype == TN_I8 ? TN_PAGE_SLOTS * sizeof(float) : 0;
+  page->values = (uint64_t)key_dim * TN_PAGE_SLOTS * page->element_bytes;
+  page->key_scales = page->values + (uint64_t)page->value_stride * TN_PAGE_SLOTS * page->element_bytes;
+  page->value_scales = page->key_scales + scales;
+  page->head_bytes = page->value_scales + scales;
+  page->bytes = (page->head_bytes * kv_heads + 63) / 64 * 64;
   return true;
 }
 

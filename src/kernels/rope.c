@@ -147,16 +147,13 @@ static float put_int8(const float *x, uint32_t count, int8_t *to, uint32_t step)
   return !finite ? TN_NAN : zero ? 0.0f : largest / 127.0f;
 }
 
-/* One head of a row into slot `within` of an int8 page. */
-static void write_int8(const tn_page *page, uint32_t head, uint32_t within, const float *key, const float *value,
-                       uint8_t *memory) {
-  float *scales = (float *)(void *)(memory + page->key_scales),
+/* A key and a value into slot `within` of a head's int8 memory. */
+static void write_int8(const tn_page *page, uint32_t within, const float *key, const float *value, uint8_t *memory) {
+  float *key_scales = (float *)(void *)(memory + page->key_scales),
         *value_scales = (float *)(void *)(memory + page->value_scales);
-  int8_t *keys = (int8_t *)memory + head * page->key_head;
-  int8_t *values = (int8_t *)memory + page->values + head * page->value_head;
-  uint32_t at = head * TN_PAGE_SLOTS + within;
-  scales[at] = put_int8(key, page->key_dim, keys + within, TN_PAGE_SLOTS);
-  value_scales[at] = put_int8(value, page->value_dim, values + (uint64_t)within * page->value_stride, 1);
+  int8_t *keys = (int8_t *)memory, *values = (int8_t *)memory + page->values;
+  key_scales[within] = put_int8(key, page->key_dim, keys + within, TN_PAGE_SLOTS);
+  value_scales[within] = put_int8(value, page->value_dim, values + (uint64_t)within * page->value_stride, 1);
 }
 
 static void write_row(const tn_kernel_call *call, uint32_t row, uint32_t worker) {
@@ -169,19 +166,19 @@ static void write_row(const tn_kernel_call *call, uint32_t row, uint32_t worker)
   uint8_t *memory = tn_row_at(state, number);
   tn_page page;
   if (!tn_page_of(&page, state->dtype, attributes->kv_heads, attributes->key_dim, attributes->value_dim)) return;
-  for (uint32_t h = 0; h < attributes->kv_heads; h++) {
+  for (uint32_t h = 0; h < attributes->kv_heads; h++, memory += page.head_bytes) {
     const float *key = tn_floats(&call->inputs[0], row) + h * page.key_dim;
     const float *value = tn_floats(&call->inputs[1], row) + h * page.value_dim;
     if (page.dtype == TN_I8) {
       float *space = (float *)(void *)((uint8_t *)call->workspace + worker * call->workspace_bytes);
       if (turns) turned_key(attributes, key, turns, space);
-      write_int8(&page, h, within, turns ? space : key, value, memory);
+      write_int8(&page, within, turns ? space : key, value, memory);
       continue;
     }
-    write_key(attributes, &page, key, turns, memory + (h * page.key_head + within) * page.element_bytes);
-    uint64_t at = page.values + h * page.value_head + (uint64_t)within * page.value_stride;
+    write_key(attributes, &page, key, turns, memory + within * page.element_bytes);
+    uint8_t *to = memory + page.values + (uint64_t)within * page.value_stride * page.element_bytes;
     for (uint32_t d = 0; d < page.value_dim; d += TN_LANES)
-      store_elements(page.dtype, memory + (at + d) * page.element_bytes, tn_load_some(value + d, page.value_dim - d));
+      store_elements(page.dtype, to + d * page.element_bytes, tn_load_some(value + d, page.value_dim - d));
   }
 }
 

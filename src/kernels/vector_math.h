@@ -16,20 +16,35 @@ TN_INLINE vf tn_powers_of_two(vi n) {
   return vf_bits(vi_shift_left(vi_add(n, vi_set1(127)), 23));
 }
 
+/* exp of `count` <= 4 vectors side by side, step by step: each step waits for the one before, and only so much of what
+ * comes later can begin meanwhile. */
+#define TN_EACH_VECTOR _Pragma("GCC unroll 4") for (int i = 0; i < count; i++)
+TN_INLINE void tn_exps_of(const int count, vf *x) {
+  vf r[4], p[4];
+  vi n[4];
+  TN_EACH_VECTOR x[i] = vf_min(vf_set1(TN_EXP_MAX), x[i]); /* NaN passes: it stands second */
+  TN_EACH_VECTOR x[i] = vf_max(vf_set1(TN_EXP_MIN), x[i]);
+  TN_EACH_VECTOR p[i] = tn_step(x[i], vf_set1(TN_LOG2_E), TN_ROUND_MAGIC);
+  TN_EACH_VECTOR p[i] = vf_sub(p[i], vf_set1(TN_ROUND_MAGIC));
+  TN_EACH_VECTOR n[i] = vi_round(p[i]);
+  TN_EACH_VECTOR r[i] = vf_sub(x[i], vf_mul(p[i], vf_set1(TN_LN2_HIGH)));
+  TN_EACH_VECTOR r[i] = vf_sub(r[i], vf_mul(p[i], vf_set1(TN_LN2_LOW)));
+  TN_EACH_VECTOR p[i] = tn_step(vf_set1(TN_EXP_P4), r[i], TN_EXP_P3);
+  TN_EACH_VECTOR p[i] = tn_step(p[i], r[i], TN_EXP_P2);
+  TN_EACH_VECTOR p[i] = tn_step(p[i], r[i], TN_EXP_P1);
+  TN_EACH_VECTOR p[i] = tn_step(p[i], r[i], TN_EXP_P0);
+  TN_EACH_VECTOR p[i] = vf_mul(p[i], vf_mul(r[i], r[i]));
+  TN_EACH_VECTOR p[i] = vf_add(vf_add(p[i], r[i]), vf_set1(1.0f));
+  TN_EACH_VECTOR {
+    vi half = vi_shift_right_signed(n[i], 1);
+    x[i] = vf_mul(vf_mul(p[i], tn_powers_of_two(half)), tn_powers_of_two(vi_sub(n[i], half)));
+  }
+}
+#undef TN_EACH_VECTOR
+
 TN_INLINE vf tn_exps(vf x) {
-  vf clamped = vf_max(vf_set1(TN_EXP_MIN), vf_min(vf_set1(TN_EXP_MAX), x)); /* NaN passes: it stands second */
-  vf rounded = vf_sub(tn_step(clamped, vf_set1(TN_LOG2_E), TN_ROUND_MAGIC), vf_set1(TN_ROUND_MAGIC));
-  vf r = vf_sub(clamped, vf_mul(rounded, vf_set1(TN_LN2_HIGH)));
-  r = vf_sub(r, vf_mul(rounded, vf_set1(TN_LN2_LOW)));
-  vf p = vf_set1(TN_EXP_P4);
-  p = tn_step(p, r, TN_EXP_P3);
-  p = tn_step(p, r, TN_EXP_P2);
-  p = tn_step(p, r, TN_EXP_P1);
-  p = tn_step(p, r, TN_EXP_P0);
-  vf e = vf_add(vf_add(vf_mul(p, vf_mul(r, r)), r), vf_set1(1.0f));
-  vi n = vi_round(rounded);
-  vi half = vi_shift_right_signed(n, 1);
-  return vf_mul(vf_mul(e, tn_powers_of_two(half)), tn_powers_of_two(vi_sub(n, half)));
+  tn_exps_of(1, &x);
+  return x;
 }
 
 /* sign(s) on the magnitude m >= 0 */

@@ -9,6 +9,7 @@
 #define TN_FLOAT_ROWS 6
 #define TN_FLOAT_PANELS 1
 #define TN_QUERIES 3
+#define TN_QUERY_SUMS 6
 
 typedef struct vf {
   __m256 a, b;
@@ -232,6 +233,11 @@ static inline vi vd_end_bytes(vd acc, int32_t start) {
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */
 __attribute__((always_inline)) static inline void tn_prefetch(const void *p) {
   _mm_prefetch((const char *)p, _MM_HINT_T0);
+}
+
+/* Into the second-level cache only. */
+__attribute__((always_inline)) static inline void tn_prefetch_far(const void *p) {
+  _mm_prefetch((const char *)p, _MM_HINT_T1);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #define TN_FLOAT_ROWS 6
 #define TN_FLOAT_PANELS 2
 #define TN_QUERIES 6
+#define TN_QUERY_SUMS 24
 
 typedef __m512 vf;
 typedef __m512i vi;
@@ -57,6 +58,12 @@ static inline vf vf_abs(vf a) {
 }
 static inline vf vf_fma(vf a, vf b, vf c) {
   return _mm512_fmadd_ps(a, b, c);
+}
+/* The multiplier comes with the instruction: a broadcast of its own takes a turn of the units that multiply. */
+#define TN_OWN_FMA_ONE
+static inline vf vf_fma_one(vf a, const float *one, vf c) {
+  __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(a), "m"(*one));
+  return c;
 }
 
 static inline vi vi_set1(int32_t x) {
@@ -180,6 +187,11 @@ static inline vi vd_end_nibbles(vd acc, int32_t start) {
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */
 __attribute__((always_inline)) static inline void tn_prefetch(const void *p) {
   _mm_prefetch((const char *)p, _MM_HINT_T0);
+}
+
+/* Into the second-level cache only. */
+__attribute__((always_inline)) static inline void tn_prefetch_far(const void *p) {
+  _mm_prefetch((const char *)p, _MM_HINT_T1);
 }
 
 #endif

@@ -20,6 +20,7 @@
 #define TN_FLOAT_ROWS 1
 #define TN_FLOAT_PANELS 1
 #define TN_QUERIES 1
+#define TN_QUERY_SUMS 2
 
 typedef struct vf {
   float of[16];
@@ -266,6 +267,11 @@ static inline vi vd_end_nibbles(vd acc, int32_t start) {
 }
 
 static inline void tn_prefetch(const void *p) {
+  __builtin_prefetch(p);
+}
+
+/* Into the second-level cache only. */
+__attribute__((always_inline)) static inline void tn_prefetch_far(const void *p) {
   __builtin_prefetch(p);
 }
 

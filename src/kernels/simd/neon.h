@@ -23,6 +23,7 @@
 #define TN_FLOAT_ROWS 6
 #define TN_FLOAT_PANELS 1
 #define TN_QUERIES 3
+#define TN_QUERY_SUMS 6
 
 static inline vf vf_fma(vf x, vf y, vf z) {
 #define EACH(q) vfmaq_f32(z.q, x.q, y.q)
@@ -98,6 +99,11 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */
 __attribute__((always_inline)) static inline void tn_prefetch(const void *p) {
   __builtin_prefetch(p);
+}
+
+/* Into the second-level cache only. */
+__attribute__((always_inline)) static inline void tn_prefetch_far(const void *p) {
+  __builtin_prefetch(p, 0, 2);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #define TN_FLOAT_ROWS 2
 #define TN_FLOAT_PANELS 1
 #define TN_QUERIES 2
+#define TN_QUERY_SUMS 4
 
 typedef int16_t tn_h8 __attribute__((vector_size(16)));
 typedef uint16_t tn_uh8 __attribute__((vector_size(16)));
@@ -167,6 +168,11 @@ static inline vi vd_end_bytes(vd acc, int32_t start) {
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */
 __attribute__((always_inline)) static inline void tn_prefetch(const void *p) {
   __builtin_prefetch(p);
+}
+
+/* Into the second-level cache only. */
+__attribute__((always_inline)) static inline void tn_prefetch_far(const void *p) {
+  __builtin_prefetch(p, 0, 2);
 }
 
 #endif

@@ -9,6 +9,7 @@
  *   vf_load_part vf_store_part: the first n of 16 (0 <= n <= 16); nothing beyond is touched, lanes are 0
  *   vf_add vf_sub vf_mul vf_div vf_max vf_min vf_abs; of max and min the second where one is NaN
  *   vf_fma(a, b, c): a * b + c, rounded once where the target can, always the same way
+ *   vf_fma_one(a, one, c): vf_fma(a, vf_set1(*one), c)
  *   vf_load_f16 vf_load_bf16 vf_store_f16 vf_store_bf16: 16 halves; stores round to nearest even, and keep NaN
  *   vf_load_i8: 16 signed bytes
  *   vf_copy(to, from): 16 floats from one place to another that doesn't overlap it
@@ -28,7 +29,7 @@
  *   vd_end_bytes(acc, start): the sums plus start, which is given twice so that each target may take it where it likes
  *   vd_add_nibbles, vd_end_nibbles: the same for bytes of w below 16, at which most targets are faster
  *   All exact, for `four` in -127..127.
- * tn_prefetch(address)
+ * tn_prefetch(address), tn_prefetch_far(address): into the first, and only into the second cache
  *
  * And what fits its registers
  *   TN_TILE_ROWS: rows of activations in a matrix tile, at most 12 (linear_hvx.c: 64)
@@ -36,7 +37,8 @@
  *   TN_TILE_QUARTERS: 1: vectors have four lanes and tiles take a panel a quarter at a time; with it
  *     TN_SLAB_PAIRS: 1: two rows of activations at once; TN_SIGNED_BYTES: 1: bytes of weights are used as q - 128
  *   TN_FLOAT_ROWS, TN_FLOAT_PANELS: rows, at most 6, and panels, 1 or 2, of a float tile
- *   TN_QUERIES: queries, at most 6, that attention takes together */
+ *   TN_QUERIES: queries, at most 6, that attention takes together
+ *   TN_QUERY_SUMS: vectors of sums that its loops keep in registers, at least two a query */
 #ifndef TENON_KERNELS_SIMD_H
 #define TENON_KERNELS_SIMD_H
 
@@ -58,6 +60,11 @@
 #endif
 
 #define TN_LANES 16u
+#ifndef TN_OWN_FMA_ONE
+static inline vf vf_fma_one(vf a, const float *one, vf c) {
+  return vf_fma(a, vf_set1(*one), c);
+}
+#endif
 #ifndef TN_OWN_COPY
 static inline void vf_copy(float *to, const float *from) {
   vf_store(to, vf_load(from));

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,7 +311,33 @@ bool tn_cache_folder(char *out, size_t capacity) {
   return bytes > 0 && (size_t)bytes < capacity;
 }
 
+/* Does the file end before what its program headers name? The loader would map it all the same, and the process would
+ * die of the first touch behind the end. Files that are no library are the loader's to refuse. */
+static bool is_cut_off(const char *path) {
+  ElfW(Ehdr) header;
+  struct stat info;
+  bool is_cut = false;
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+      pread(file, &header, sizeof header, 0) == (ssize_t)sizeof header && !memcmp(header.e_ident, ELFMAG, SELFMAG))
+    for (uint32_t i = 0; i < header.e_phnum && !is_cut; i++) {
+      ElfW(Phdr) part;
+      off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof part);
+      uint64_t end;
+      is_cut = pread(file, &part, sizeof part, at) != (ssize_t)sizeof part ||
+               __builtin_add_overflow((uint64_t)part.p_offset, (uint64_t)part.p_filesz, &end) ||
+               (part.p_type == PT_LOAD && end > (uint64_t)info.st_size);
+    }
+  close(file);
+  return is_cut;
+}
+
 void *tn_library_open(const char *path, tn_error *error) {
+  if (strchr(path, '/') && is_cut_off(path)) {
+    tn_fail(error, TN_E_FORMAT, "%s: cannot load: the file ends before its contents do", path);
+    return NULL;
+  }
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library)
     tn_fail(error, tn_path_exists(path) ? TN_E_FORMAT : TN_E_NOT_FOUND, "%s: cannot load: %s", path, dlerror());

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/memory.h"
 #include "device/registry.h"
 
 #define MODULE TEST_MODULES "/module-device-driver.so"
@@ -101,6 +102,26 @@ static void libraries_load_by_path(void **state) {
   tn_device_close(device);
 }
 
+/* The loader maps what its headers name; the process would die of the first touch behind the file's end. */
+static void a_library_cut_off_is_refused(void **state) {
+  (void)state;
+  static const size_t sizes[] = {40, 100, 3000, 9000};
+  static unsigned char bytes[9000];
+  const char *cut = TEST_MODULES "/test-registry-cut.so";
+  FILE *whole = fopen(MODULE, "rb");
+  assert_non_null(whole);
+  assert_int_equal(fread(bytes, 1, sizeof bytes, whole), sizeof bytes);
+  fclose(whole);
+  for (size_t i = 0; i < TN_COUNT(sizes); i++) {
+    FILE *file = fopen(cut, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, sizes[i], file), sizes[i]);
+    fclose(file);
+    expect_failure(cut, TN_E_FORMAT, "cannot load");
+  }
+  remove(cut);
+}
+
 static void libraries_that_are_no_drivers_are_refused(void **state) {
   (void)state;
   expect_failure("./no-such-driver.so", TN_E_NOT_FOUND, "./no-such-driver.so: no such file");
@@ -191,6 +212,7 @@ int main(void) {
       cmocka_unit_test(malformed_specs_are_refused),
       cmocka_unit_test(libraries_load_by_path),
       cmocka_unit_test(libraries_that_are_no_drivers_are_refused),
+      cmocka_unit_test(a_library_cut_off_is_refused),
       cmocka_unit_test(drivers_that_lie_are_refused),
       cmocka_unit_test(answers_are_not_trusted),
       cmocka_unit_test(drivers_can_be_listed),

@@ -39,9 +39,10 @@ tn_blob *tn_blob_open(const void *data, size_t bytes, tn_error *error) {
     return NULL;
   }
   snprintf(path, sizeof path, "/proc/self/fd/%d", blob->descriptor);
-  blob->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  tn_error why;
+  blob->library = tn_library_open(path, &why);
   if (blob->library) return blob;
-  tn_fail(error, TN_E_FORMAT, "the code blob cannot be loaded: %s", dlerror());
+  tn_fail(error, TN_E_FORMAT, "the code blob cannot be loaded: %s", why.message);
   tn_blob_close(blob);
   return NULL;
 }

@@ -58,11 +58,9 @@ TN_INLINE void run(const int rows, const int panels, const uint32_t kind, const 
 #pragma GCC unroll 4
     for (int p = 0; p < panels; p++) w[p] = load_step(weights + p * distance, kind, k);
 #pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) {
-      const vf x = vf_set1(slab[r]);
+    for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-      for (int p = 0; p < panels; p++) acc[r][p] = vf_fma(w[p], x, acc[r][p]);
-    }
+      for (int p = 0; p < panels; p++) acc[r][p] = vf_fma_one(w[p], slab + r, acc[r][p]);
   }
 }
 

@@ -168,9 +168,8 @@ static inline vd vd_begin(int32_t start) {
   return _mm512_set1_epi32(start);
 }
 static inline vd vd_add_bytes(vd acc, vi w, const int8_t *four) {
-  int32_t bytes;
-  __builtin_memcpy(&bytes, four, 4);
-  return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(bytes));
+  __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int8_t(*)[4])four));
+  return acc;
 }
 static inline vd vd_add_nibbles(vd acc, vi w, const int8_t *four) {
   return vd_add_bytes(acc, w, four);

@@ -123,10 +123,10 @@ def rounded_up(value):
 
 
 def agrees(stated, value):
-    """Instruction sets round otherwise, by which the last digits differ from machine to machine."""
+    """Instruction sets without fma round twice as often: elsewhere a difference may be some times as large."""
     if value is None or stated == "-":
         return value is None and stated == "-"
-    return value <= 2 * float(stated) and float(stated) <= 10 * value + 1e-6
+    return value <= 4 * float(stated) and float(stated) <= 10 * value + 1e-6
 
 
 def main():

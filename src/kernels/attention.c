@@ -195,26 +195,37 @@ WEIGH_FUNCTION(weigh_f16, TN_F16)
 WEIGH_FUNCTION(weigh_bf16, TN_BF16)
 WEIGH_FUNCTION(weigh_i8, TN_I8)
 
-/* Vectors of scores become weights. */
-TN_INLINE void weigh_scores(const int vectors, float *scores, const vf max, vf *sum) {
+/* Times the scales of the slots from `at` on, where the pages have any. */
+TN_INLINE vf scaled(vf x, const float *const *scales, uint32_t at) {
+  return scales ? vf_mul(x, vf_load(scales[at / TN_PAGE_SLOTS] + at % TN_PAGE_SLOTS)) : x;
+}
+
+/* Vectors of scores, from `at` on, become weights; *sum takes them as they are without the values' scales. */
+TN_INLINE void weigh_scores(const int vectors, float *scores, uint32_t at, const vf max, const float *const *scales,
+                            vf *sum) {
   vf weight[4];
 #pragma GCC unroll 4
-  for (int v = 0; v < vectors; v++) weight[v] = vf_sub(vf_load(scores + v * 16), max);
+  for (int v = 0; v < vectors; v++) weight[v] = vf_sub(vf_load(scores + at + v * 16), max);
   tn_exps_of(vectors, weight);
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) {
     *sum = vf_add(*sum, weight[v]);
-    vf_store(scores + v * 16, weight[v]);
+    vf_store(scores + at + v * 16, scaled(weight[v], scales, at + (uint32_t)v * 16));
   }
 }
 
-/* Scores [begin, end) of one query become weights relative to their maximum; the rest of their vectors becomes 0. */
-static partial soften(const tn_attention_attributes *a, float *scores, uint32_t begin, uint32_t end) {
+/* The scores of what query `query` of the run sees become weights relative to their maximum; the rest of their vectors
+ * is of no use. */
+static partial soften(const attention_job *job, const tile_run *run, uint32_t query, float *scores) {
+  const tn_attention_attributes *a = job->attributes;
+  const bool has_scales = job->page.dtype == TN_I8;
+  const float *const *key_scales = has_scales ? run->key_scales : NULL;
+  const float *const *value_scales = has_scales ? run->value_scales : NULL;
   const vf scale = vf_set1(a->scale), cap = vf_set1(a->softcap), least = vf_set1(-TN_INFINITY);
-  uint32_t first = begin / TN_LANES * TN_LANES;
+  uint32_t begin = run->begin[query], end = run->end[query], first = begin / TN_LANES * TN_LANES;
   vf largest = least;
   for (uint32_t i = first; i < end; i += TN_LANES) {
-    vf score = vf_mul(vf_load(scores + i), scale);
+    vf score = vf_mul(scaled(vf_load(scores + i), key_scales, i), scale);
     if (a->softcap > 0.0f) score = vf_mul(cap, tn_tanhs(vf_div(score, cap)));
     if (i < begin) score = vf_select(vi_first(begin - i), least, score);
     if (end - i < TN_LANES) score = vf_select(vi_first(end - i), score, least);
@@ -225,19 +236,10 @@ static partial soften(const tn_attention_attributes *a, float *scores, uint32_t 
   const vf max = vf_set1(result.max);
   vf sum = vf_zero();
   uint32_t i = first;
-  for (; i + 3 * TN_LANES < end; i += 4 * TN_LANES) weigh_scores(4, scores + i, max, &sum);
-  for (; i < end; i += TN_LANES) weigh_scores(1, scores + i, max, &sum);
+  for (; i + 3 * TN_LANES < end; i += 4 * TN_LANES) weigh_scores(4, scores, i, max, value_scales, &sum);
+  for (; i < end; i += TN_LANES) weigh_scores(1, scores, i, max, value_scales, &sum);
   result.sum = vf_sum(sum);
   return result;
-}
-
-/* Scores, or weights, of what the queries see times the scales of the slots. */
-static void scale_tile(const tile_run *run, const float *const *scales, float *weights) {
-  for (uint32_t i = 0; i < run->queries; i++)
-    for (uint32_t at = run->begin[i] / TN_LANES * TN_LANES; at < run->end[i]; at += TN_LANES) {
-      float *w = weights + i * TILE + at;
-      vf_store(w, vf_mul(vf_load(w), vf_load(scales[at / TN_PAGE_SLOTS] + at % TN_PAGE_SLOTS)));
-    }
 }
 
 static void score_tile(const attention_job *job, const tile_run *run, float *scores) {
@@ -355,12 +357,9 @@ static void look_ahead(const attention_job *job, tile_run *run, const attention_
 
 /* Results in parts[] and space->sums. */
 static void run_tile(const attention_job *job, const tile_run *run, const task_space *space, partial *parts) {
-  bool has_scales = job->page.dtype == TN_I8;
   score_tile(job, run, space->weights);
-  if (has_scales) scale_tile(run, run->key_scales, space->weights);
   for (uint32_t i = 0; i < run->queries; i++)
-    if (run->end[i]) parts[i] = soften(job->attributes, space->weights + i * TILE, run->begin[i], run->end[i]);
-  if (has_scales) scale_tile(run, run->value_scales, space->weights);
+    if (run->end[i]) parts[i] = soften(job, run, i, space->weights + i * TILE);
   for (uint32_t d = 0; d < run->queries * job->page.value_stride; d += TN_LANES) vf_store(space->sums + d, vf_zero());
   weigh_tile(job, run, space->weights, space->sums);
 }

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -110,11 +109,13 @@ void tn_socket_close(int descriptor) {
   close(descriptor);
 }
 
-void tn_socket_stop_listening(int descriptor) {
-  int never_ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (never_ready < 0) return;
-  dup2(never_ready, descriptor);
-  close(never_ready);
+int tn_socket_accept(int listener, uint64_t timeout_ns, tn_socket_address *from) {
+  struct pollfd one = {.fd = listener, .events = POLLIN};
+  if (poll(&one, 1, (int)(timeout_ns / 1000000u)) <= 0) return -1;
+  socklen_t length = sizeof from->bytes;
+  int made = accept4(listener, (struct sockaddr *)(void *)from->bytes, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  from->length = length;
+  return made;
 }
 
 void tn_socket_shut(int descriptor) {

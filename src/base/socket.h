@@ -21,9 +21,15 @@ tn_status tn_socket_listen_unix(const char *path, int *descriptor, tn_error *err
 /* Removes it, behind tn_socket_close. */
 void tn_socket_remove_unix(const char *path);
 
-/* Closes a listening socket that others still wait on: the port is free, new connections are refused, and the
- * descriptor stays valid, as one that is never ready. It is closed as before. */
-void tn_socket_stop_listening(int descriptor);
+/* The other end of a connection, as the system writes it: a struct sockaddr of `length` bytes. */
+typedef struct tn_socket_address {
+  _Alignas(8) unsigned char bytes[128];
+  uint32_t length;
+} tn_socket_address;
+
+/* The next connection that waits at a listening socket, or comes within `timeout_ns`; the caller closes it. -1: none
+ * came, a signal did, or the system had no descriptor for it. */
+int tn_socket_accept(int listener, uint64_t timeout_ns, tn_socket_address *from);
 
 /* Ends both directions of a connection that somebody else closes: whoever waits for it wakes up. */
 void tn_socket_shut(int descriptor);

@@ -12,6 +12,8 @@
 #define HEAD_BYTES ((size_t)64 << 10) /* of a request's head and a reply's, a connection */
 #define WATCH_NS 10000000u            /* how often connections with running answers are looked at */
 #define IDLE_NS 50000000u             /* how often signals are looked for otherwise */
+#define PAUSE_NS 1000000u             /* where no connection can be taken */
+#define SPARE_CONNECTIONS 64u         /* that the library may have while it still counts them */
 #define CUT_NS UINT64_C(5000000000)   /* what cancelled answers may take to end */
 #define GIVE_UP_NS 500000000u         /* what sending the errors of answers that the engine doesn't end may take */
 #define ABANDON_NS 500000000u         /* what closing the connections of clients that don't read may take */
@@ -41,19 +43,20 @@ static void tell_address(const tn_server_options *options, uint16_t port) {
   fflush(stdout);
 }
 
-static struct MHD_Daemon *start_daemon(tn_server *server, int listener, tn_error *error) {
+static struct MHD_Daemon *start_daemon(tn_server *server, tn_error *error) {
   const tn_server_options *options = &server->options;
   const struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)options->certificate},
                                        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)options->private_key},
                                        {MHD_OPTION_END, 0, NULL}};
   const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
-  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (options->certificate ? MHD_USE_TLS : 0);
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
+                   (options->certificate ? MHD_USE_TLS : 0);
   struct MHD_Daemon *daemon = MHD_start_daemon(
-      flags, 0, NULL, NULL, tn_http_handle, server, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_THREAD_POOL_SIZE,
-      (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections,
-      MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)options->idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_BYTES,
-      MHD_OPTION_NOTIFY_COMPLETED, tn_http_completed, server, MHD_OPTION_NOTIFY_CONNECTION, tn_connections_notify,
-      &server->connections, MHD_OPTION_ARRAY, options->certificate ? tls : none, MHD_OPTION_END);
+      flags, 0, NULL, NULL, tn_http_handle, server, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
+      MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections + SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+      (unsigned)options->idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
+      tn_http_completed, server, MHD_OPTION_NOTIFY_CONNECTION, tn_connections_notify, &server->connections,
+      MHD_OPTION_ARRAY, options->certificate ? tls : none, MHD_OPTION_END);
   if (!daemon && options->certificate)
     tn_fail(error, TN_E_INVALID,
             "the HTTP library did not start: the certificate and its key are no pair of PEM files");
@@ -92,13 +95,29 @@ static void watch_until(tn_server *server, uint64_t deadline_ns, unsigned signal
   while (tn_clock_ns() < deadline_ns && tn_interrupts() <= signals && watch(server, how)) tn_sleep_ns(WATCH_NS);
 }
 
-static void serve(tn_server *server, int listener) {
-  while (!tn_interrupts()) tn_sleep_ns(watch(server, TN_WATCH_CLIENT) ? WATCH_NS : IDLE_NS);
+/* Hands connections to the library for `period_ns`, as long as there are fewer than allowed; more of them wait. (The
+ * library could listen by itself, but how it stops that may abort the process: its threads take the socket out of their
+ * epoll sets, and whoever stops it does so too.) */
+static void take_connections(tn_server *server, struct MHD_Daemon *daemon, int listener, uint64_t period_ns) {
+  for (uint64_t now = tn_clock_ns(), end = now + period_ns; now < end && !tn_interrupts(); now = tn_clock_ns()) {
+    const union MHD_DaemonInfo *there = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    tn_socket_address from;
+    int taken = -1;
+    if (there->num_connections < server->options.connections) taken = tn_socket_accept(listener, end - now, &from);
+    if (taken >= 0)
+      MHD_add_connection(daemon, taken, (const struct sockaddr *)(const void *)from.bytes, from.length);
+    else
+      tn_sleep_ns(PAUSE_NS);
+  }
+}
+
+static void serve(tn_server *server, struct MHD_Daemon *daemon, int listener) {
+  while (!tn_interrupts())
+    take_connections(server, daemon, listener, watch(server, TN_WATCH_CLIENT) ? WATCH_NS : IDLE_NS);
   tn_mutex_lock(server->lock);
   server->is_stopping = true;
   tn_mutex_unlock(server->lock);
-  /* not MHD_quiesce_daemon: it and the library's threads may take the socket out of an epoll set twice, and abort */
-  tn_socket_stop_listening(listener);
+  tn_socket_close(listener);
   watch_until(server, tn_clock_ns() + server->options.stop_seconds * UINT64_C(1000000000), 1, TN_WATCH_CLIENT);
   watch_until(server, tn_clock_ns() + CUT_NS, UINT32_MAX, TN_WATCH_CUT);
   watch_until(server, tn_clock_ns() + GIVE_UP_NS, UINT32_MAX, TN_WATCH_GIVE_UP);
@@ -141,14 +160,14 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
   if (status == TN_OK) status = check_address(options, error);
   if (status == TN_OK) status = listen_on(options, &listener, &port, error);
   bool is_listening = status == TN_OK;
-  if (status == TN_OK && !(daemon = start_daemon(&server, listener, error))) status = error->status;
+  if (status == TN_OK && !(daemon = start_daemon(&server, error))) status = error->status;
   if (daemon) {
     tell_address(options, port);
-    serve(&server, listener);
+    serve(&server, daemon, listener);
+    listener = -1;
     if (is_held_up(&server)) leave(options);
     tn_desk_stop(&server.desk);
-    MHD_stop_daemon(daemon); /* closes the listener */
-    listener = -1;
+    MHD_stop_daemon(daemon);
   }
   if (listener >= 0) tn_socket_close(listener);
   if (is_listening && options->unix_path) tn_socket_remove_unix(options->unix_path);

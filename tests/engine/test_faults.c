@@ -107,6 +107,13 @@ static void compare(const answers *got, const answers *wanted, const char *devic
   }
 }
 
+/* Answers on a device with a fault, or none as it can't be opened; whether the fault was noticed. */
+static bool notices(const char *faulty, const answers *wanted) {
+  answers got = run(faulty);
+  if (got.created) compare(&got, wanted, faulty);
+  return !got.created || got.failed_steps > 0;
+}
+
 /* Fails the first `count` calls of a kind, one in each run. At least one fault must have been noticed. */
 static void fail_each(const char *device, const char *kind, uint32_t count) {
   answers wanted = run(device);
@@ -115,15 +122,16 @@ static void fail_each(const char *device, const char *kind, uint32_t count) {
   for (uint32_t at = 1; at <= count; at++) {
     char faulty[128];
     snprintf(faulty, sizeof faulty, "faulty:%s,%s=%u", device, kind, at);
-    answers got = run(faulty);
-    if (got.created) compare(&got, &wanted, faulty);
-    noticed += !got.created || got.failed_steps > 0;
+    noticed += notices(faulty, &wanted);
   }
   assert_true(noticed > 0);
   answers again = run(device);
   compare(&again, &wanted, device);
 }
 
+/* Each kind of call that can fail. */
+static const char *const KINDS[] = {"fail-execute", "fail-copy",    "fail-synchronize", "lose-at",
+                                    "fail-alloc",   "fail-prepare", "fail-pack"};
 static const char *const DEVICES[] = {"cpu", "reference,private-memory=1"};
 
 static void each_call_of_the_start_fails(void **state) {
@@ -157,8 +165,6 @@ static void device_is_lost_at_each_step(void **state) {
 /* One of several devices fails: all are got over as if it were the only one. */
 static void one_device_of_several_fails(void **state) {
   (void)state;
-  static const char *const kinds[] = {"fail-execute", "fail-copy",    "fail-synchronize", "lose-at",
-                                      "fail-alloc",   "fail-prepare", "fail-pack"};
   static const char *const places[] = {
       "0=faulty:cpu,threads=1%s,1=reference,private-memory=1,rest=cpu,threads=1",
       "0=cpu,threads=1,1=faulty:reference,private-memory=1%s,rest=cpu,threads=1",
@@ -168,14 +174,12 @@ static void one_device_of_several_fails(void **state) {
     snprintf(place, sizeof place, places[p], "");
     answers wanted = run(place);
     assert_true(wanted.created);
-    for (size_t k = 0; k < TN_COUNT(kinds); k++) {
+    for (size_t k = 0; k < TN_COUNT(KINDS); k++) {
       uint32_t noticed = 0;
       for (uint32_t at = 1; at <= 9; at += 2) {
-        snprintf(fault, sizeof fault, ",%s=%u", kinds[k], at);
+        snprintf(fault, sizeof fault, ",%s=%u", KINDS[k], at);
         snprintf(place, sizeof place, places[p], fault);
-        answers got = run(place);
-        if (got.created) compare(&got, &wanted, place);
-        noticed += !got.created || got.failed_steps > 0;
+        noticed += notices(place, &wanted);
       }
       if (!noticed) fail_msg("%s was not noticed", place);
     }
@@ -186,8 +190,6 @@ static void one_device_of_several_fails(void **state) {
  * and nothing is read that no step wrote. */
 static void fixed_shapes_fail(void **state) {
   (void)state;
-  static const char *const kinds[] = {"fail-execute", "fail-copy",    "fail-synchronize", "lose-at",
-                                      "fail-alloc",   "fail-prepare", "fail-pack"};
   static const char *const places[] = {"0=faulty:" TOY "%s,rest=reference",
                                        "0=" TOY ",rest=faulty:reference,private-memory=1%s"};
   char place[300], fault[40];
@@ -202,14 +204,12 @@ static void fixed_shapes_fail(void **state) {
     answers dirty = run(place);
     assert_true(dirty.created);
     compare(&dirty, &wanted, place);
-    for (size_t k = 0; k < TN_COUNT(kinds); k++) {
+    for (size_t k = 0; k < TN_COUNT(KINDS); k++) {
       uint32_t noticed = 0;
       for (uint32_t at = 1; at <= 60; at *= 4) {
-        snprintf(fault, sizeof fault, ",%s=%u", kinds[k], at);
+        snprintf(fault, sizeof fault, ",%s=%u", KINDS[k], at);
         snprintf(place, sizeof place, places[p], fault);
-        answers got = run(place);
-        if (got.created) compare(&got, &wanted, place);
-        noticed += !got.created || got.failed_steps > 0;
+        noticed += notices(place, &wanted);
       }
       if (!noticed) fail_msg("%s was not noticed", place);
     }

@@ -13,8 +13,6 @@
 #define PAGES 64u
 #define MOST 900u
 
-static tn_pool *pools[3];
-
 typedef struct attention_case {
   uint32_t dtype, heads, kv_heads, key_dim, value_dim, rotary, pairing, window, length;
   float softcap;
@@ -230,19 +228,6 @@ static void test_long(void **state) {
       .dtype = TN_F32, .heads = 2, .kv_heads = 2, .key_dim = 16, .value_dim = 16, .length = 800, .window = 300});
   check_case(&(attention_case){
       .dtype = TN_I8, .heads = 3, .kv_heads = 1, .key_dim = 20, .value_dim = 20, .rotary = 20, .length = 850});
-}
-
-static int make_pools(void **state) {
-  (void)state;
-  for (uint32_t i = 0; i < 3; i++)
-    if (!(pools[i] = tn_pool_create(i + 1))) return -1;
-  return 0;
-}
-
-static int end_pools(void **state) {
-  (void)state;
-  for (uint32_t i = 0; i < 3; i++) tn_pool_destroy(pools[i]);
-  return 0;
 }
 
 int main(void) {

@@ -17,8 +17,6 @@ typedef struct group_case {
   uint32_t rows, chosen, each, gated, activation;
 } group_case;
 
-static tn_pool *pools[3]; /* of 1, 2, 3 workers */
-
 /* All matrices, packed; and one of them. */
 static tn_tensor pack_matrices(const group_case *c, test_random *random) {
   uint32_t rows = c->gated ? 2 * c->width : c->width, all = MATRICES * rows;
@@ -198,19 +196,6 @@ static void test_heads(void **state) {
     }
     release_guarded(mark);
   }
-}
-
-static int make_pools(void **state) {
-  (void)state;
-  for (uint32_t i = 0; i < 3; i++)
-    if (!(pools[i] = tn_pool_create(i + 1))) return -1;
-  return 0;
-}
-
-static int end_pools(void **state) {
-  (void)state;
-  for (uint32_t i = 0; i < 3; i++) tn_pool_destroy(pools[i]);
-  return 0;
 }
 
 int main(void) {

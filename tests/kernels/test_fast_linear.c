@@ -19,8 +19,6 @@ typedef struct linear_case {
   int bias, residual;
 } linear_case;
 
-static tn_pool *pools[3]; /* of 1, 2, 3 workers */
-
 static uint32_t total_width(const linear_case *c) {
   uint32_t total = 0;
   for (uint32_t i = 0; i < c->outputs; i++) total += c->widths[i];
@@ -331,19 +329,6 @@ static void test_embed(void **state) {
       batch_rows[3].token = token;
     }
   }
-}
-
-static int make_pools(void **state) {
-  (void)state;
-  for (uint32_t i = 0; i < 3; i++)
-    if (!(pools[i] = tn_pool_create(i + 1))) return -1;
-  return 0;
-}
-
-static int end_pools(void **state) {
-  (void)state;
-  for (uint32_t i = 0; i < 3; i++) tn_pool_destroy(pools[i]);
-  return 0;
 }
 
 int main(void) {

@@ -16,8 +16,6 @@
 static const uint32_t widths[] = {1, 5, 16, 31, 32, 33, 72, 100, 576};
 #define WIDTHS (sizeof widths / sizeof *widths)
 
-static tn_pool *pools[3];
-
 /* Room for any of these ops. */
 #define WORKSPACE 65536u
 
@@ -313,19 +311,6 @@ static void test_vector_math(void **state) {
     vf_store(y, tn_erfs(vf_load(x)));
     for (int k = 0; k < 16; k++) assert_true(y[k] == tn_erf(x[k]) || (x[k] != x[k] && y[k] != y[k]));
   }
-}
-
-static int make_pools(void **state) {
-  (void)state;
-  for (uint32_t i = 0; i < 3; i++)
-    if (!(pools[i] = tn_pool_create(i + 1))) return -1;
-  return 0;
-}
-
-static int end_pools(void **state) {
-  (void)state;
-  for (uint32_t i = 0; i < 3; i++) tn_pool_destroy(pools[i]);
-  return 0;
 }
 
 int main(void) {

@@ -17,6 +17,22 @@
 
 #define MAX_SETS 8
 
+/* Of 1, 2 and 3 workers, from make_pools to end_pools: what a group of tests begins and ends with. */
+static tn_pool *pools[3];
+
+static inline int make_pools(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < 3; i++)
+    if (!(pools[i] = tn_pool_create(i + 1))) return -1;
+  return 0;
+}
+
+static inline int end_pools(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < 3; i++) tn_pool_destroy(pools[i]);
+  return 0;
+}
+
 static inline uint32_t fast_sets(const tn_kernel_set *sets[MAX_SETS]) {
   uint32_t count = 0;
   sets[count++] = tn_kernel_set_portable();

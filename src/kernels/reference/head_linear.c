@@ -12,7 +12,7 @@ static void one_head(void *argument, uint32_t index, uint32_t worker) {
   uint32_t column = head * (cols + a->pass);
   float *y = tn_floats(&call->outputs[0], m) + head * (a->pass + rows);
   for (uint32_t i = 0; i < a->pass; i++) y[i] = tn_floats(x, m)[column + cols + i];
-  for (uint32_t n = 0; n < rows; n++) y[a->pass + n] = tn_reference_part_product(x, m, column, weight, head * rows + n);
+  for (uint32_t n = 0; n < rows; n++) tn_reference_product(x, m, 1, column, weight, head * rows + n, y + a->pass + n);
 }
 
 /* x[M,H*(K+P)] in f32 or, where P is 0, bf16 or q8a, W[H,N,K] -> y[M,H*(P+N)] */

@@ -138,13 +138,14 @@ static void linear_part(void *argument, uint32_t index, uint32_t worker) {
   const float *b = bias ? (const float *)bias->data + (uint64_t)expert * rows : NULL;
   float *y = tn_floats(&call->outputs[0], m) + u * columns;
   for (uint32_t n = begin; n < end; n++) {
-    float gate = tn_reference_part_product(x, m, column, weight, expert * rows + n);
+    float gate, value;
+    tn_reference_product(x, m, 1, column, weight, expert * rows + n, &gate);
     if (b) gate += b[n];
     if (!a->gated) {
       y[n] = tn_reference_activate(a->activation, gate);
       continue;
     }
-    float value = tn_reference_part_product(x, m, column, weight, expert * rows + columns + n);
+    tn_reference_product(x, m, 1, column, weight, expert * rows + columns + n, &value);
     y[n] = gated(a, gate, b ? value + b[columns + n] : value);
   }
 }

@@ -17,9 +17,12 @@
 /* y = f(x) of a tn_activation. */
 float tn_reference_activate(uint32_t activation, float x);
 
-/* x . w of a part of a row: columns of row `m` of x (f32, bf16 or q8a) from `column` on (q8a: from the begin of a block
- * on), and row `n` of a weight, counted over all its matrices. */
-float tn_reference_part_product(const tn_tensor *x, uint32_t m, uint32_t column, const tn_tensor *weight, uint32_t n);
+#define TN_PRODUCT_ROWS 8u
+/* y[r] = x . w for at most TN_PRODUCT_ROWS rows of x (f32, bf16 or q8a) from `first` on, of each as many columns from
+ * `column` on as the weight has (q8a: from the begin of a block on), and row `n` of the weight, counted over all its
+ * matrices. */
+void tn_reference_product(const tn_tensor *x, uint32_t first, uint32_t rows, uint32_t column, const tn_tensor *weight,
+                          uint32_t n, float *y);
 
 /* Quantises `count` <= 32 values to block `block` of a q8a row of `cols` values; values past count are zeros.
  * q = x (127 / amax) to nearest, ties to even; scale = amax / 127. A block of only tiny values (amax < 2^-100, where

@@ -196,8 +196,7 @@ void tn_case_fill(tn_case *c, uint32_t number, tn_fill fill, uint32_t seed) {
   fill_rows(to.dtype, to.data, to.rows, to.cols, fill, seed);
 }
 
-void tn_case_fill_exact(tn_case *c, uint32_t number, uint32_t seed) {
-  if (c->failed) return;
+static void fill_exact(const tn_case *c, uint32_t number, uint32_t seed) {
   stored_rows to = rows_of(c, number);
   uint64_t state = seeded(seed), bytes = tn_row_bytes(to.dtype, to.cols);
   for (uint64_t r = 0; r < to.rows; r++) {
@@ -209,6 +208,13 @@ void tn_case_fill_exact(tn_case *c, uint32_t number, uint32_t seed) {
     else
       fill_blocks(to.dtype, to.data + r * bytes, bytes, TN_FILL_RANDOM, &scales, &state);
   }
+}
+
+void tn_case_fill_exact(tn_case *c, uint32_t x, uint32_t x_seed, uint32_t w, uint32_t w_seed) {
+  c->tolerance = 0;
+  if (c->failed) return;
+  fill_exact(c, x, x_seed);
+  fill_exact(c, w, w_seed);
 }
 
 void tn_case_fill_range(tn_case *c, uint32_t number, float low, float high, uint32_t seed) {

@@ -20,9 +20,10 @@ const char *tn_fill_name(tn_fill fill);
 
 /* Fills an input or the stored rows of a weight. The numbers follow from `seed`. */
 void tn_case_fill(tn_case *c, uint32_t value, tn_fill fill, uint32_t seed);
-/* Numbers that float arithmetic is exact with, whatever its order: any quants, of q8a and of block formats, and scales
- * that are powers of two, the same for a whole row. */
-void tn_case_fill_exact(tn_case *c, uint32_t value, uint32_t seed);
+/* Fills the activations `x` and the weight `w` of a linear with numbers that float arithmetic is exact with, whatever
+ * its order: any quants, of q8a and of block formats, and scales that are powers of two, the same for a whole row. The
+ * case's tolerance becomes 0. */
+void tn_case_fill_exact(tn_case *c, uint32_t x, uint32_t x_seed, uint32_t w, uint32_t w_seed);
 /* Numbers between `low` and `high`; for f32. */
 void tn_case_fill_range(tn_case *c, uint32_t value, float low, float high, uint32_t seed);
 

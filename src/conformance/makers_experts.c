@@ -83,9 +83,7 @@ static tn_case *expert_case(const expert_shape *s, uint32_t rows) {
   uint32_t y = tn_case_output(c, TN_F32, TN_DIM_T, s->chosen * s->width);
   int64_t bias = -1;
   if (s->exact) {
-    tn_case_fill_exact(c, x, s->cols);
-    tn_case_fill_exact(c, w, s->format + s->width);
-    c->tolerance = 0;
+    tn_case_fill_exact(c, x, s->cols, w, s->format + s->width);
   } else {
     tn_case_fill(c, x, TN_FILL_RANDOM, s->cols);
     tn_case_fill(c, w, TN_FILL_RANDOM, s->format + s->width);

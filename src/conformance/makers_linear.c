@@ -42,9 +42,7 @@ static tn_case *linear_case(const linear_shape *shape, uint32_t rows, uint32_t *
   uint32_t w = tn_case_matrix(c, shape->format, weight_rows, shape->cols, uses);
   int64_t inputs[5] = {x, w, -1, -1, -1}, outputs[5] = {-1, -1, -1, -1, -1};
   if (shape->exact) {
-    tn_case_fill_exact(c, x, shape->cols + rows);
-    tn_case_fill_exact(c, w, shape->format * 31 + width);
-    c->tolerance = 0;
+    tn_case_fill_exact(c, x, shape->cols + rows, w, shape->format * 31 + width);
   } else {
     tn_case_fill(c, x, shape->x_fill, shape->cols + rows);
     tn_case_fill(c, w, shape->w_fill, shape->format * 31 + width);
@@ -289,9 +287,7 @@ static tn_case *head_case(uint32_t x_dtype, uint32_t format, uint32_t heads, uin
                               x_dtype == TN_Q8A ? TN_USE_LINEAR_Q8A : TN_USE_LINEAR);
   uint32_t y = tn_case_output(c, TN_F32, TN_DIM_T, heads * (pass + width));
   if (exact) {
-    tn_case_fill_exact(c, x, cols);
-    tn_case_fill_exact(c, w, format + width);
-    c->tolerance = 0;
+    tn_case_fill_exact(c, x, cols, w, format + width);
     tn_case_say(c, "exact ");
   } else {
     tn_case_fill(c, x, TN_FILL_RANDOM, cols);

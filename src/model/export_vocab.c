@@ -343,9 +343,7 @@ static void put_roles(const vocab_export *v, tn_gguf_keys *keys) {
                {TN_ROLE_EOS, "tokenizer.ggml.eos_token_id"},
                {TN_ROLE_UNKNOWN, "tokenizer.ggml.unknown_token_id"},
                {TN_ROLE_PADDING, "tokenizer.ggml.padding_token_id"}};
-  tn_vocab vocab;
-  tn_vocab_init(&vocab, TN_VOCAB_BPE);
-  fill_roles(v, &vocab);
+  const tn_vocab vocab = vocab_of(v, TN_VOCAB_BPE);
   for (size_t i = 0; i < TN_COUNT(roles); i++)
     if (vocab.roles[roles[i].role] >= 0) tn_gguf_put_u32(keys, roles[i].key, (uint32_t)vocab.roles[roles[i].role]);
   put_ends(v, vocab.roles[TN_ROLE_EOS], keys);

@@ -10,6 +10,16 @@ typedef struct tn_recurrent_hyper {
   bool tiled; /* value head h uses key head h % key_heads (some GGUF); else h / (value_heads / key_heads) */
 } tn_recurrent_hyper;
 
+/* The linear_* keys that config.json may leave out, as transformers has them: entries of tn_family.defaults. */
+/* clang-format off */
+#define TN_RECURRENT_DEFAULTS              \
+  {"linear_conv_kernel_dim", 4, NULL},     \
+  {"linear_key_head_dim", 128, NULL},      \
+  {"linear_value_head_dim", 128, NULL},    \
+  {"linear_num_key_heads", 16, NULL},      \
+  {"linear_num_value_heads", 32, NULL}
+/* clang-format on */
+
 /* Reads ssm.* or linear_* keys. */
 void tn_hyper_read_recurrent(tn_hyper_reader *reader, tn_recurrent_hyper *recurrent);
 

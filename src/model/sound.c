@@ -1,3 +1,4 @@
+/* Looking weights through for floats, and scales of blocks, that are no numbers (see sound.h). */
 #include "model/sound.h"
 
 #include "base/error.h"

@@ -100,11 +100,7 @@ static const tn_tensor_name names[] = {
 static const tn_default defaults[] = {{"head_dim", 256, NULL},
                                       {"partial_rotary_factor", 0.25, NULL},
                                       {"num_key_value_heads", 2, NULL},
-                                      {"linear_conv_kernel_dim", 4, NULL},
-                                      {"linear_key_head_dim", 128, NULL},
-                                      {"linear_value_head_dim", 128, NULL},
-                                      {"linear_num_key_heads", 16, NULL},
-                                      {"linear_num_value_heads", 32, NULL},
+                                      TN_RECURRENT_DEFAULTS,
                                       {0}};
 const tn_family tn_family_qwen3next = {.name = "qwen3next",
                                        .architectures = architectures,

@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -13,11 +14,19 @@ def find():
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
+def remove(folder, seconds=20):
+    """Removes the folder, in which processes that are being killed may still make files."""
+    end = time.monotonic() + seconds
+    while os.path.exists(folder):
+        shutil.rmtree(folder, ignore_errors=time.monotonic() < end)
+        time.sleep(0.05)
+
+
 class Browser:
     """One page in a window of its own; used in a with statement."""
 
     def __init__(self, path, width=1000, height=700):
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.mkdtemp(prefix="tenon-browser-")
         to_read, to_write = os.pipe()
         from_read, from_write = os.pipe()
 
@@ -28,8 +37,9 @@ class Browser:
         self.process = subprocess.Popen(
             [path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-             "--user-data-dir=" + self.folder.name, "--window-size=%d,%d" % (width, height), "--remote-debugging-pipe",
-             "about:blank"], preexec_fn=descriptors, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             "--user-data-dir=" + self.folder, "--window-size=%d,%d" % (width, height), "--remote-debugging-pipe",
+             "about:blank"], preexec_fn=descriptors, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
         os.close(to_read)
         os.close(from_write)
         self.to, self.answers = os.fdopen(to_write, "wb"), os.fdopen(from_read, "rb")
@@ -44,11 +54,19 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(20)
         self.to.close()
         self.answers.close()
-        self.folder.cleanup()
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)  # its helpers outlive it for a while, and write in the folder
+        except ProcessLookupError:
+            pass
+        self.process.wait(20)
+        remove(self.folder)
 
     def message(self):
         while b"\0" not in self.rest:

@@ -8,7 +8,7 @@
  * - Its programs have fixed shapes: 1 or 32 token rows of one sequence, contiguous KV of 128 or 512 slots.
  * - It has no embed, select_rows and softcap: those run on the cpu. Nor has it what no fixed-shape device is asked for:
  *   pages (kv_write, attention), positions (rope_table) and recurrent states.
- * - Options: length=128 or length=512, only that KV length; lacks=OP, one op less.
+ * - Options: length=128 or length=512, only that KV length; lacks=OP, one op less; lacks=OP@ROWS, only with that many.
  *
  * The card computes with the reference kernels, at once and on one thread: replace run_on_card() by a command to the
  * silicon and synchronize() by a wait for its answer. docs/porting-a-device.md walks through this file. */
@@ -36,7 +36,8 @@ struct tn_device {
   unsigned char *card; /* the card's view of its memory: only what runs "on" it may use this */
   tn_buffer *buffers;
   int32_t only_length; /* 0: all of card_lengths */
-  char lacks[32];
+  char lacks[32];      /* the name of an op */
+  int32_t lacks_rows;  /* 0: it is lacking with any number of rows */
 };
 struct tn_queue {
   tn_device *device;
@@ -63,6 +64,12 @@ __attribute__((format(printf, 3, 4))) static tn_status fail(tn_device *device, t
 
 /* ---- driver ---- */
 
+static int is_listed(const int32_t *list, size_t count, int32_t number) {
+  for (size_t i = 0; i < count; i++)
+    if (list[i] == number) return 1;
+  return 0;
+}
+
 static tn_status toy_enumerate(uint32_t *count) {
   *count = 1;
   return TN_OK;
@@ -76,8 +83,11 @@ static tn_status read_option(tn_device *device, const tn_option *option) {
     return fail(NULL, TN_E_INVALID, "length=%s: the lengths are 128 and 512", option->value);
   }
   if (!strcmp(option->key, "lacks")) {
-    snprintf(device->lacks, sizeof device->lacks, "%s", option->value);
-    return TN_OK;
+    const char *rows = strchr(option->value, '@');
+    snprintf(device->lacks, sizeof device->lacks, "%.*s", (int)strcspn(option->value, "@"), option->value);
+    device->lacks_rows = rows ? atoi(rows + 1) : 0;
+    if (!rows || is_listed(card_rows, sizeof card_rows / sizeof *card_rows, device->lacks_rows)) return TN_OK;
+    return fail(NULL, TN_E_INVALID, "lacks=%s: the rows are 1 and 32", option->value);
   }
   return fail(NULL, TN_E_INVALID, "no option '%s'; there are length and lacks", option->key);
 }
@@ -254,12 +264,6 @@ static tn_status toy_weight_pack(tn_queue *queue, const tn_weight_desc *desc, co
   return status == TN_OK ? TN_OK : fail(device, status, "the sources don't make up the weight");
 }
 
-static int is_listed(const int32_t *list, size_t count, int32_t number) {
-  for (size_t i = 0; i < count; i++)
-    if (list[i] == number) return 1;
-  return 0;
-}
-
 static int has_length(const tn_device *device, int32_t length) {
   return device->only_length ? length == device->only_length
                              : is_listed(card_lengths, sizeof card_lengths / sizeof *card_lengths, length);
@@ -274,7 +278,7 @@ static tn_status toy_state_layout(tn_device *device, const tn_state_desc *desc, 
 
 /* ---- programs ---- */
 
-static int lacks(const tn_device *device, uint32_t opcode) {
+static int lacks(const tn_device *device, uint32_t opcode, int32_t rows) {
   switch (opcode) {
     case TN_OP_EMBED:
     case TN_OP_SELECT_ROWS:
@@ -284,14 +288,16 @@ static int lacks(const tn_device *device, uint32_t opcode) {
     case TN_OP_ROPE_TABLE:
     case TN_OP_SHORT_CONV:
     case TN_OP_DELTA_RULE: return 1; /* what a fixed shape has no use for */
-    default: return !strcmp(device->lacks, tn_op_info_of(opcode)->name);
+    default:
+      return !strcmp(device->lacks, tn_op_info_of(opcode)->name) && (!device->lacks_rows || device->lacks_rows == rows);
   }
 }
 
 static tn_status toy_supports(tn_device *device, const tn_op_query *query) {
   tn_status status = tn_reference_supports(query);
-  if (status != TN_OK || lacks(device, query->opcode)) return fail(device, TN_E_UNSUPPORTED, "the card lacks this op");
   int32_t rows = query->inputs[0].dims[0];
+  if (status != TN_OK || lacks(device, query->opcode, rows))
+    return fail(device, TN_E_UNSUPPORTED, "the card lacks this op");
   if (rows != TN_DIM_R && !is_listed(card_rows, sizeof card_rows / sizeof *card_rows, rows))
     return fail(device, TN_E_UNSUPPORTED, "the card runs 1 or 32 rows");
   for (uint32_t i = 0; i < query->input_count; i++)

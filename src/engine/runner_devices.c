@@ -100,7 +100,8 @@ tn_place_target tn_runner_target(tn_runner *runner) {
                            .device_count = runner->device_count,
                            .supports = supports,
                            .wanted = &runner->placement.wanted,
-                           .fallback = runner->fallback};
+                           .fallback = runner->fallback,
+                           .at_fallback = runner->at_fallback};
 }
 
 /* Does every device run what is wanted on it? What a device with a shape profile lacks only shows in the specialised

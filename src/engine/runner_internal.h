@@ -111,6 +111,7 @@ struct tn_runner {
   uint32_t device_count;
   tn_placement placement;     /* its specs are those of the first devices */
   uint32_t fallback;          /* the device that runs what others lack */
+  bool *at_fallback;          /* by value: states it has because another device runs their ops in some shapes only */
   tn_weight_binding *weights; /* [device][value] */
   runner_region *regions;     /* [max_sequences]; contiguous KV only */
   uint64_t region_bytes[MAX_DEVICES][MAX_PROFILE];

@@ -78,6 +78,40 @@ tn_status tn_runner_compile(tn_runner *runner, runner_shape *shape, tn_error *er
   return tn_compile_graph(shape->graph, &target, &options, &shape->plan, error);
 }
 
+/* Where the states of one shape lie if it is placed alone, by value; other values' entries are left as they are. */
+static tn_status place_states(tn_runner *runner, const runner_shape *of, uint32_t *devices, tn_error *error) {
+  runner_shape shape = {.fixed = of->fixed};
+  const tn_place_target target = tn_runner_target(runner);
+  tn_status status = tn_runner_make_graph(runner, &shape, error);
+  if (status == TN_OK) status = tn_pass_check(shape.graph, error);
+  if (status == TN_OK) status = tn_pass_specialise(shape.graph, shape.fixed, error);
+  if (status == TN_OK) status = tn_pass_place(shape.graph, &target, error);
+  for (size_t i = 0; status == TN_OK && i < shape.graph->op_count; i++) {
+    tn_ref state = tn_state_of(shape.graph, shape.graph->ops + i);
+    if (state != TN_NO_VALUE) devices[state] = shape.graph->ops[i].device;
+  }
+  tn_graph_destroy(shape.graph);
+  return status;
+}
+
+/* A state lies on one device in all shapes: where a device runs its ops in some of them only, they are the fallback's
+ * in all. Values of the graphs before the passes have the same numbers in all shapes. */
+static tn_status settle_states(tn_runner *runner, tn_error *error) {
+  if (!has_profile(runner)) return TN_OK;
+  uint32_t count = runner->shapes[0].graph->value_count;
+  uint32_t *first = tn_calloc(count, sizeof *first), *other = tn_calloc(count, sizeof *other);
+  bool *torn = tn_calloc(count, sizeof *torn);
+  tn_status status = first && other && torn ? TN_OK : tn_fail(error, TN_E_MEMORY, "out of memory");
+  for (uint32_t s = 0; s < runner->shape_count && status == TN_OK; s++) {
+    status = place_states(runner, runner->shapes + s, s ? other : first, error);
+    for (uint32_t v = 0; v < count && s && status == TN_OK; v++) torn[v] = torn[v] || first[v] != other[v];
+  }
+  free(first);
+  free(other);
+  runner->at_fallback = torn;
+  return status;
+}
+
 /* ---- life ---- */
 
 /* Gives back all that was made on the devices, and the plans; the devices stay open. */
@@ -160,6 +194,7 @@ tn_status tn_runner_create(const struct tn_model *model, const tn_runner_options
   if (status == TN_OK) status = make_graphs(runner, error);
   if (status == TN_OK && tn_runner_splits(runner)) status = tn_runner_split(runner, error);
   if (status == TN_OK) status = tn_runner_complement_devices(runner, error);
+  if (status == TN_OK) status = settle_states(runner, error);
   if (status == TN_OK) status = tn_runner_choose_overlap(runner, error);
   if (status == TN_OK) status = setup(runner, error);
   if (status == TN_OK) status = tn_runner_start_lane(runner, error);
@@ -176,6 +211,7 @@ void tn_runner_destroy(tn_runner *runner) {
   release_all(runner);
   tn_runner_close_devices(runner, 0);
   tn_placement_finish(&runner->placement);
+  free(runner->at_fallback);
   tn_arena_finish(&runner->texts);
   free(runner);
 }

@@ -19,12 +19,16 @@ typedef struct tn_place_target {
   bool (*supports)(void *context, uint32_t device, const tn_op_query *query);
   const tn_layer_devices *wanted; /* NULL: everything is wanted on device 0 */
   uint32_t fallback;              /* the device that runs what the wanted one doesn't */
+  const bool *at_fallback;        /* by value: states whose ops are the fallback's in any case; NULL: none */
 } tn_place_target;
 
 /* Does the op multiply activations, its input 0, by a matrix or several, its input 1? */
 static inline bool tn_op_is_linear(uint32_t opcode) {
   return opcode == TN_OP_LINEAR || opcode == TN_OP_MOE_LINEAR || opcode == TN_OP_HEAD_LINEAR;
 }
+
+/* The state that an op reads or writes; TN_NO_VALUE: none. */
+tn_ref tn_state_of(const tn_graph *graph, const tn_graph_op *op);
 
 /* The device an op is wanted on. */
 uint32_t tn_place_wanted(const tn_place_target *target, const tn_graph_op *op);

@@ -54,7 +54,8 @@ static void every_subset_of_passes(void **state) {
 /* A part of each layer of a device of fixed shapes runs on the cpu. */
 static void fixed_shapes_mixed_with_cpu(void **state) {
   (void)state;
-  static const char *const devices[] = {TOY ",lacks=norm", TOY ",lacks=linear", TOY ",lacks=attention_masked"};
+  static const char *const devices[] = {TOY ",lacks=norm", TOY ",lacks=linear", TOY ",lacks=attention_masked",
+                                        TOY ",lacks=attention_masked@1", TOY ",lacks=kv_columns@32"};
   static const golden_case cases[] = {{"llama", false}, {"gpt2", false}, {"gpt2", true}};
   for (size_t d = 0; d < TN_COUNT(devices); d++)
     for (size_t i = 0; i < TN_COUNT(cases); i++) golden_compare(cases[i], &(tn_runner_options){.device = devices[d]});

@@ -50,7 +50,8 @@ static uint32_t count_ops(const tn_graph *graph, uint32_t opcode) {
 
 static void compile(tn_graph *graph, fake_devices *fake, const char *passes, tn_plan *plan) {
   tn_error error = {0};
-  const tn_place_target target = {fake, fake->count, supports, NULL, fake->count - 1};
+  const tn_place_target target = {
+      .context = fake, .device_count = fake->count, .supports = supports, .fallback = fake->count - 1};
   const tn_pass_options options = {.quantise_activations = true, .passes = passes};
   if (tn_compile_graph(graph, &target, &options, plan, &error) != TN_OK) fail_msg("%s", error.message);
 }
@@ -149,7 +150,8 @@ static void fixed_shapes_have_no_pages(void **state) {
   tn_graph *graph = open_graph("llama", &model);
   uint32_t layers = count_ops(graph, TN_OP_ATTENTION);
   fake_devices fake = {.count = 1};
-  const tn_place_target target = {&fake, fake.count, supports, NULL, fake.count - 1};
+  const tn_place_target target = {
+      .context = &fake, .device_count = fake.count, .supports = supports, .fallback = fake.count - 1};
   const tn_pass_options options = {.shape = {32, 128}};
   tn_plan plan;
   tn_error error;
@@ -206,7 +208,7 @@ static void unknown_pass_is_refused(void **state) {
   tn_error error = {0};
   fake_devices fake = {.count = 1};
   tn_graph *graph = open_graph("llama", &model);
-  const tn_place_target target = {&fake, 1, supports, NULL, 0};
+  const tn_place_target target = {.context = &fake, .device_count = 1, .supports = supports, .fallback = 0};
   const tn_pass_options options = {.passes = "merge,fuze"};
   assert_int_equal(tn_compile_graph(graph, &target, &options, &plan, &error), TN_E_INVALID);
   assert_non_null(strstr(error.message, "fuze"));

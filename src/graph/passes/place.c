@@ -16,7 +16,7 @@ static bool runs(const tn_graph *graph, const tn_place_target *target, uint32_t 
   return target->supports(target->context, device, &query);
 }
 
-static tn_ref state_of(const tn_graph *graph, const tn_graph_op *op) {
+tn_ref tn_state_of(const tn_graph *graph, const tn_graph_op *op) {
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->inputs[i] != TN_NO_VALUE && graph->values[op->inputs[i]].kind == TN_VALUE_STATE) return op->inputs[i];
   return TN_NO_VALUE;
@@ -27,21 +27,23 @@ static bool runs_all(const tn_graph *graph, const tn_place_target *target, uint3
                      tn_ref state) {
   if (!runs(graph, target, device, op)) return false;
   for (size_t i = 0; state != TN_NO_VALUE && i < graph->op_count; i++)
-    if (state_of(graph, graph->ops + i) == state && !runs(graph, target, device, graph->ops + i)) return false;
+    if (tn_state_of(graph, graph->ops + i) == state && !runs(graph, target, device, graph->ops + i)) return false;
   return true;
 }
 
-/* The device that the ops of a state go to if it runs them: that of the first of them. */
+/* The device that the ops of a state go to if it runs them: that of the first of them, unless the caller knows better.
+ */
 static uint32_t wanted_for(const tn_graph *graph, const tn_place_target *target, const tn_graph_op *op, tn_ref state) {
+  if (state != TN_NO_VALUE && target->at_fallback && target->at_fallback[state]) return target->fallback;
   for (size_t i = 0; state != TN_NO_VALUE && i < graph->op_count; i++)
-    if (state_of(graph, graph->ops + i) == state) return tn_place_wanted(target, graph->ops + i);
+    if (tn_state_of(graph, graph->ops + i) == state) return tn_place_wanted(target, graph->ops + i);
   return tn_place_wanted(target, op);
 }
 
 tn_status tn_pass_place(tn_graph *graph, const tn_place_target *target, tn_error *error) {
   for (size_t i = 0; i < graph->op_count; i++) {
     tn_graph_op *op = graph->ops + i;
-    tn_ref state = state_of(graph, op);
+    tn_ref state = tn_state_of(graph, op);
     op->wanted = tn_place_wanted(target, op);
     op->device = wanted_for(graph, target, op, state);
     if (!runs_all(graph, target, op->device, op, state)) op->device = target->fallback;

@@ -26,8 +26,7 @@
  *            vector 4, lane l, byte j: bits 2i, 2i + 1: the upper two of k = 4i + j, i < 4
  *            vector 5, lane l, byte j: bits 2i, 2i + 1: the upper two of k = 16 + 4i + j
  *     bytes, vector v < 8, lane l:    byte j      k = 4v + j
- *     scales of a block:              16 d, then 16 m where there are (f16 or f32);
- *                                     with halves: 16 d of k < 16, then 16 d of k >= 16
+ *     scales of a block:              16 d, then 16 m where there are (f16 or f32)
  *
  * With factors (the K-quants) a scale is the product, which a float holds exactly, of an f16 that 8 blocks share and an
  * int8 of the block. Such a group of 256 columns:
@@ -48,7 +47,7 @@
 #define TN_BLOCK 32u
 
 /* Goes up whenever weights of any kind below come to lie differently: what was packed before is packed anew. */
-#define TN_LAYOUT_VERSION 3u
+#define TN_LAYOUT_VERSION 4u
 
 /* Numbers are stored beside packed weights and never change their meaning. */
 typedef enum tn_layout_kind {
@@ -57,15 +56,15 @@ typedef enum tn_layout_kind {
   TN_LAYOUT_F32 = 2,
   TN_LAYOUT_F16 = 3,
   TN_LAYOUT_BF16 = 4,
-  TN_LAYOUT_NIBBLE_D16 = 5,   /* (q - 8) d: Q4_0 */
-  TN_LAYOUT_NIBBLE_DM16 = 6,  /* q d + m: Q4_1 */
-  TN_LAYOUT_BYTE_D16 = 7,     /* (q - 128) d: Q8_0, IQ4_NL */
-  TN_LAYOUT_BYTE_HALVES = 11, /* (q - 128) d, f32 scales of 16 columns: IQ4_XS, MXFP4, MXFP6 */
-  TN_LAYOUT_SIX_D16 = 12,     /* (q - 16) d: Q5_0 */
-  TN_LAYOUT_SIX_DM16 = 13,    /* q d + m: Q5_1 */
-  TN_LAYOUT_NIBBLE_DMK = 16,  /* q d + m, with factors: Q4_K */
-  TN_LAYOUT_SIX_DMK = 17,     /* q d + m, with factors: Q5_K */
-  TN_LAYOUT_SIX_HALVES = 18,  /* (q - 32) d, with factors of 16 columns: Q6_K, Q3_K */
+  TN_LAYOUT_NIBBLE_D16 = 5,  /* (q - 8) d: Q4_0 */
+  TN_LAYOUT_NIBBLE_DM16 = 6, /* q d + m: Q4_1 */
+  TN_LAYOUT_BYTE_D16 = 7,    /* (q - 128) d: Q8_0, IQ4_NL */
+  TN_LAYOUT_SIX_D16 = 12,    /* (q - 16) d: Q5_0 */
+  TN_LAYOUT_SIX_DM16 = 13,   /* q d + m: Q5_1 */
+  TN_LAYOUT_NIBBLE_DMK = 16, /* q d + m, with factors: Q4_K */
+  TN_LAYOUT_SIX_DMK = 17,    /* q d + m, with factors: Q5_K */
+  TN_LAYOUT_SIX_HALVES = 18, /* (q - 32) d, with factors of 16 columns: Q6_K, Q3_K */
+  TN_LAYOUT_BYTE_D32 = 19,   /* (q - 128) d, f32 scales: IQ4_XS, MXFP4, MXFP6 */
   TN_LAYOUT_KINDS
 } tn_layout_kind;
 #define TN_LAYOUT_GATED 0x100u /* added to the id: pairs of panels */
@@ -76,7 +75,7 @@ typedef struct tn_layout_shape {
   uint8_t bits;         /* of a quant: 4, 6 or 8 */
   uint8_t scale_floats; /* scales are f32, else f16 */
   uint8_t minimum;      /* there is an m */
-  uint8_t halves;       /* two scales a block */
+  uint8_t halves;       /* two factors a block, of 16 columns each */
   uint8_t factors;      /* scales are products of a group's f16 and a block's int8 */
   uint8_t offset;       /* taken from q */
 } tn_layout_shape;
@@ -89,12 +88,12 @@ static inline tn_layout_shape tn_layout_shape_of(uint32_t kind) {
     case TN_LAYOUT_NIBBLE_D16: return (tn_layout_shape){.bits = 4, .offset = 8};
     case TN_LAYOUT_NIBBLE_DM16: return (tn_layout_shape){.bits = 4, .minimum = 1};
     case TN_LAYOUT_BYTE_D16: return (tn_layout_shape){.bits = 8, .offset = 128};
-    case TN_LAYOUT_BYTE_HALVES: return (tn_layout_shape){.bits = 8, .halves = 1, .scale_floats = 1, .offset = 128};
     case TN_LAYOUT_SIX_D16: return (tn_layout_shape){.bits = 6, .offset = 16};
     case TN_LAYOUT_SIX_DM16: return (tn_layout_shape){.bits = 6, .minimum = 1};
     case TN_LAYOUT_NIBBLE_DMK: return (tn_layout_shape){.bits = 4, .minimum = 1, .factors = 1};
     case TN_LAYOUT_SIX_DMK: return (tn_layout_shape){.bits = 6, .minimum = 1, .factors = 1};
     case TN_LAYOUT_SIX_HALVES: return (tn_layout_shape){.bits = 6, .halves = 1, .factors = 1, .offset = 32};
+    case TN_LAYOUT_BYTE_D32: return (tn_layout_shape){.bits = 8, .scale_floats = 1, .offset = 128};
     default: return (tn_layout_shape){0};
   }
 }
@@ -107,7 +106,7 @@ static inline uint32_t tn_layout_quant_bytes(tn_layout_shape shape) {
 /* With factors: the block's share of the group's. */
 static inline uint32_t tn_layout_scale_bytes(tn_layout_shape shape) {
   if (shape.factors) return TN_PANEL_ROWS * 2u + TN_GROUP_SCALE_BYTES / TN_GROUP_BLOCKS;
-  return TN_PANEL_ROWS * (shape.scale_floats ? 4u : 2u) * (shape.minimum || shape.halves ? 2u : 1u);
+  return TN_PANEL_ROWS * (shape.scale_floats ? 4u : 2u) * (shape.minimum ? 2u : 1u);
 }
 
 /* Column `k` < 32 of lane `lane` in the quants of a block. */

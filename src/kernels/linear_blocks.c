@@ -148,11 +148,11 @@ TN_TILE(tile_nibble_d16, 4, 0, 0, 0, 0, 8)
 TN_TILE(tile_nibble_dm16, 4, 0, 1, 0, 0, 0)
 TN_TILE(tile_byte_d16, 8, 0, 0, 0, 0, 128)
 TN_TILE(tile_nibble_dmk, 4, 0, 1, 0, 1, 0)
-TN_TILE(tile_byte_halves, 8, 1, 0, 1, 0, 128)
 TN_TILE(tile_six_d16, 6, 0, 0, 0, 0, 16)
 TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0)
 TN_TILE(tile_six_dmk, 6, 0, 1, 0, 1, 0)
 TN_TILE(tile_six_halves, 6, 0, 0, 1, 1, 32)
+TN_TILE(tile_byte_d32, 8, 1, 0, 0, 0, 128)
 
 static void tile_panel(const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, uint32_t rows, float *out) {
   switch (matrix->kind) {
@@ -160,11 +160,11 @@ static void tile_panel(const tn_matrix *matrix, const uint8_t *panel, const uint
     case TN_LAYOUT_NIBBLE_DM16: tile_nibble_dm16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_BYTE_D16: tile_byte_d16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_NIBBLE_DMK: tile_nibble_dmk(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_BYTE_HALVES: tile_byte_halves(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_SIX_D16: tile_six_d16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_SIX_DM16: tile_six_dm16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_SIX_DMK: tile_six_dmk(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_SIX_HALVES: tile_six_halves(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_BYTE_D32: tile_byte_d32(matrix, panel, slab, rows, out); break;
     default: break;
   }
 }

@@ -424,11 +424,11 @@ TN_TILE(tile_nibble_d16, 4, 0, 0, 0, 0, 8, 15)
 TN_TILE(tile_nibble_dm16, 4, 0, 1, 0, 0, 0, 16)
 TN_TILE(tile_byte_d16, 8, 0, 0, 0, 0, 128, 19)
 TN_TILE(tile_nibble_dmk, 4, 0, 1, 0, 1, 0, 16)
-TN_TILE(tile_byte_halves, 8, 1, 0, 1, 0, 128, 19)
 TN_TILE(tile_six_d16, 6, 0, 0, 0, 0, 16, 16)
 TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0, 17)
 TN_TILE(tile_six_dmk, 6, 0, 1, 0, 1, 0, 17)
 TN_TILE(tile_six_halves, 6, 0, 0, 1, 1, 32, 24)
+TN_TILE(tile_byte_d32, 8, 1, 0, 0, 0, 128, 19)
 
 /* The rows' totals, by now floats of two panels, to out[panels][rows][16]. */
 static void put_out(const running *from, uint32_t rows, uint32_t panels, float *out) {
@@ -455,11 +455,11 @@ void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, uint32_t pane
     case TN_LAYOUT_NIBBLE_DM16: tile_nibble_dm16(columns, panel, second, h, rows); break;
     case TN_LAYOUT_BYTE_D16: tile_byte_d16(columns, panel, second, h, rows); break;
     case TN_LAYOUT_NIBBLE_DMK: tile_nibble_dmk(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_BYTE_HALVES: tile_byte_halves(columns, panel, second, h, rows); break;
     case TN_LAYOUT_SIX_D16: tile_six_d16(columns, panel, second, h, rows); break;
     case TN_LAYOUT_SIX_DM16: tile_six_dm16(columns, panel, second, h, rows); break;
     case TN_LAYOUT_SIX_DMK: tile_six_dmk(columns, panel, second, h, rows); break;
     case TN_LAYOUT_SIX_HALVES: tile_six_halves(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_BYTE_D32: tile_byte_d32(columns, panel, second, h, rows); break;
     default: return;
   }
   put_out(h->rows, rows, panels, out);

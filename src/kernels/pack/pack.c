@@ -31,7 +31,7 @@ uint32_t tn_packed_kind(uint32_t dtype) {
     case TN_Q6_K: return TN_LAYOUT_SIX_HALVES;
     case TN_IQ4_XS:
     case TN_MXFP4:
-    case TN_MXFP6: return TN_LAYOUT_BYTE_HALVES;
+    case TN_MXFP6: return TN_LAYOUT_BYTE_D32;
     default: return TN_LAYOUT_NONE;
   }
 }
@@ -208,7 +208,6 @@ static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t b,
   put_quants(job, block->q, lane, panel + tn_layout_quants_at(job->shape, b));
   if (job->shape.scale_floats) {
     __builtin_memcpy(scales + lane * 4, &block->d, 4);
-    if (job->shape.halves) __builtin_memcpy(scales + 64 + lane * 4, &block->second, 4);
     return;
   }
   if (job->shape.factors) {

@@ -45,7 +45,7 @@ static void unpack_mx(const tn_block_mxfp6 *b, int bits6, tn_unpacked *out) {
     int value = bits6 ? e2m3_eighths(code | (b->qh[i % 8] >> 2 * (i / 8) & 3) << 4) : e2m1_twice(code);
     out->q[i] = (uint8_t)(value + BYTE_OFFSET);
   }
-  out->d = out->second = tn_e8m0_to_f32(b->e) * (bits6 ? 0.125f : 0.5f);
+  out->d = tn_e8m0_to_f32(b->e) * (bits6 ? 0.125f : 0.5f);
 }
 
 /* S and M of group g of Q4_K and Q5_K. */
@@ -106,7 +106,7 @@ static void unpack_q3_k(const tn_block_q3_k *b, int g, tn_unpacked *out) {
 static void unpack_iq4_xs(const tn_block_iq4_xs *b, int g, tn_unpacked *out) {
   int s = (b->scales_l[g / 2] >> 4 * (g % 2) & 15) | (b->scales_h >> 2 * g & 3) << 4;
   unpack_iq4(b->qs + 16 * g, out);
-  out->d = out->second = tn_f16_to_f32(b->d) * (float)(s - 32);
+  out->d = tn_f16_to_f32(b->d) * (float)(s - 32);
 }
 
 void tn_unpack_block(uint32_t dtype, const uint8_t *row, uint32_t block, tn_unpacked *out) {

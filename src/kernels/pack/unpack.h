@@ -5,11 +5,11 @@
 #include <stdint.h>
 
 /* q: unsigned, the layout's offset included. Scales as the layout of the dtype has them: d16, m16 the stored halves, or
- * d and second floats for columns 0..15 and 16..31, or d16, m16 and what they are multiplied by. */
+ * d a float, or d16, m16 and what they are multiplied by. */
 typedef struct tn_unpacked {
   uint8_t q[32];
   uint16_t d16, m16;
-  float d, second;
+  float d;
   int8_t factors[2];
 } tn_unpacked;
 

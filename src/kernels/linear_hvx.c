@@ -38,20 +38,18 @@ typedef HVX_Vector word; /* 32 lanes of 32 bits: two panels */
 
 /* A row's part of a block. */
 typedef struct record {
-  _Alignas(8) int8_t q[TN_BLOCK];
-  int32_t scale;  /* S */
-  int32_t first;  /* where the sum begins: -offset * sum of q (of the first half); with factors the sums of both halves,
-                     16 bits each; with a minimum the sum twice, 16 bits each */
-  int32_t second; /* as first of the second half */
-  int32_t reserved;
+  uint64_t q[TN_BLOCK / 8]; /* eight quants each */
+  uint64_t scale; /* lower half: S. Upper half, what the sum begins with: -offset * sum of q; with halves the sums
+                     of both, 16 bits each; with a minimum the sum twice, 16 bits each */
 } record;
+
+/* Of a block of weights: D and D >> 16; M, or the halves' factors (a word has both), and these times -offset. */
+enum { D, D_HIGH, SECOND, SECOND_HIGH, WORDS };
 
 /* A block of weights, unpacked. */
 typedef struct unpacked {
-  word w[8];                /* as tn_load_quants has them */
-  word d, d_high;           /* D, D >> 16; of the first half */
-  word second, second_high; /* of the second half; or M; or the halves' factors (a word has both), and both
-                               times -offset */
+  word w[8];          /* as tn_load_quants has them */
+  word scales[WORDS]; /* by the names above */
 } unpacked;
 
 /* The sum so far of a row: total 2^exponent. */
@@ -75,66 +73,99 @@ static record *records_of(head *h) {
   return (record *)(void *)(h + 1);
 }
 
+TN_INLINE word load(const void *p) {
+  return *(const HVX_UVector *)p;
+}
+TN_INLINE word splat(int32_t x) {
+  return Q6_V_vsplat_R(x);
+}
+
 /* ---- activations ---- */
 
-/* The largest exponent of up to eight scales, as a float has it, at least 1. */
-static inline uint32_t largest_exponent(const float *scales, uint32_t count) {
-  uint32_t largest = 1u << 23;
-  for (uint32_t b = 0; b < count; b++) {
-    uint32_t bits = tn_float_bits(scales[b]) & 0x7f800000u;
-    largest = bits > largest ? bits : largest;
+#define FIXED_BLOCKS 32u /* as many as there are lanes */
+
+/* Of up to FIXED_BLOCKS blocks of a row: what their records have beside the quants, and in the place of each group's
+ * first block the largest exponent of its scales, as a float has it, at least 1. */
+typedef struct fixed_scales {
+  _Alignas(128) uint64_t scales[FIXED_BLOCKS];
+  uint32_t largest[FIXED_BLOCKS];
+} fixed_scales;
+
+/* `count` words, or 32 where there are more, and zeros. */
+static inline word load_some(const void *p, uint32_t count) {
+  if (count >= FIXED_BLOCKS) return load(p);
+  word some = splat(0);
+  __builtin_memcpy(&some, p, count * sizeof(int32_t));
+  return some;
+}
+
+/* In each lane the larger of its value and that of the lane whose number differs in one bit: 4 << bit in each byte. */
+static inline word larger(word x, int32_t bits) {
+  return Q6_Vw_vmax_VwVw(x, Q6_V_vdelta_VV(x, splat(bits)));
+}
+
+/* S = scale 2^(150 + spare - largest), rounded down; scales below 2^-126 are taken for 0. */
+static inline void fix_scales(const float *scales, const int32_t *sums, uint32_t count, tn_layout_shape shape,
+                              fixed_scales *to) {
+  const word zero = splat(0), bits = load_some(scales, count), sum = load_some(sums, count);
+  const word exponent = Q6_V_vand_VV(Q6_Vuw_vlsr_VuwR(bits, 23), splat(255)), sign = Q6_Vw_vasr_VwR(bits, 31);
+  word largest = Q6_Vw_vmax_VwVw(exponent, splat(1));
+  largest = larger(larger(larger(largest, 0x04040404), 0x08080808), 0x10101010);
+  word fraction = Q6_V_vor_VV(Q6_V_vand_VV(bits, splat(0x7fffff)), splat(0x800000));
+  word shift = Q6_Vw_vmin_VwVw(Q6_Vw_vsub_VwVw(largest, exponent), splat(31));
+  fraction = Q6_Vw_vasr_VwVw(Q6_Vw_vasl_VwR(fraction, shape.minimum ? 3 : 4), shift);
+  fraction = Q6_V_vmux_QVV(Q6_Q_vcmp_eq_VwVw(exponent, zero), zero, fraction);
+  fraction = Q6_Vw_vsub_VwVw(Q6_V_vxor_VV(fraction, sign), sign);
+  word first = shape.minimum  ? Q6_Vh_vshuffe_VhVh(sum, sum)
+               : shape.halves ? sum
+                              : Q6_Vw_vmpyi_VwRb(sum, (int32_t)((256u - shape.offset) * 0x01010101u));
+  HVX_VectorPair both = Q6_W_vshuff_VVR(first, fraction, -4);
+  word *out = (word *)(void *)to;
+  out[0] = Q6_V_lo_W(both);
+  out[1] = Q6_V_hi_W(both);
+  out[2] = largest;
+}
+
+/* `scale`, which has the sum of q in its upper half, with the sums of both halves of q there, 16 bits each. */
+static inline uint64_t with_halves(uint64_t scale, const uint64_t *q) {
+  const int64_t ones = 0x0101010101010101;
+  int64_t fours = Q6_P_vrmpybsuacc_PP(Q6_P_vrmpybsu_PP((int64_t)q[2], ones), (int64_t)q[3], ones);
+  uint32_t second = (uint32_t)fours + (uint32_t)(fours >> 32), first = (uint32_t)(scale >> 32) - second;
+  return (scale & 0xffffffffu) | (uint64_t)((first & 0xffffu) | second << 16) << 32;
+}
+
+/* `count` records of a row, `stride` apart. */
+static inline void put_records(const uint64_t *quants, const uint64_t *scales, uint32_t count, const bool halves,
+                               record *to, uint32_t stride) {
+  for (uint32_t b = 0; b < count; b++, quants += TN_BLOCK / 8, to += stride) {
+    const uint64_t q[TN_BLOCK / 8] = {quants[0], quants[1], quants[2], quants[3]}, scale = scales[b];
+    *to = (record){{q[0], q[1], q[2], q[3]}, halves ? with_halves(scale, q) : scale};
   }
-  return largest >> 23;
-}
-
-/* S = scale 2^(150 + spare - largest), rounded down. */
-static inline int32_t fix_scale(float scale, uint32_t largest, uint32_t spare) {
-  uint32_t bits = tn_float_bits(scale), exponent = bits >> 23 & 255, shift = largest - exponent;
-  int32_t fraction = (int32_t)(((bits & 0x7fffffu) | 0x800000u) << spare);
-  fraction = exponent ? fraction >> (shift < 31 ? shift : 31) : 0;
-  return bits >> 31 ? -fraction : fraction;
-}
-
-static int32_t twice(int32_t low, int32_t high) {
-  return (int32_t)(((uint32_t)low & 0xffffu) | (uint32_t)high << 16);
-}
-
-/* What a row's part of a block has of the sums of its halves; `sum` of both. */
-static void put_halves(tn_layout_shape shape, int32_t sum, record *to) {
-  int32_t second = 0;
-  for (uint32_t i = TN_BLOCK / 2; i < TN_BLOCK; i++) second += to->q[i];
-  if (shape.factors) {
-    to->first = twice(sum - second, second);
-    return;
-  }
-  to->first = -(int32_t)shape.offset * (sum - second);
-  to->second = -(int32_t)shape.offset * second;
 }
 
 void tn_slab_blocks(void *slab, const tn_activations *x, uint32_t rows, uint32_t columns, tn_layout_shape shape) {
-  const uint32_t blocks = columns / TN_BLOCK, spare = shape.minimum ? 3 : 4;
+  const uint32_t blocks = columns / TN_BLOCK;
+  const int32_t spare = shape.minimum ? 3 : 4;
   head *h = head_of(slab);
   record *records = records_of(h);
   int32_t *exponents = (int32_t *)(void *)(records + blocks * rows);
+  fixed_scales ready;
   for (uint32_t r = 0; r < rows; r++) {
-    const int8_t *quants = (const int8_t *)__builtin_assume_aligned(x[r].values, 8);
-    const float *scales = x[r].scales;
-    const int32_t *sums = x[r].sums;
-    record *to = &records[r];
-    uint32_t largest = 1;
+    const uint64_t *quants = (const uint64_t *)__builtin_assume_aligned(x[r].values, 8);
     h->not_finite[r] = 0;
-    for (uint32_t b = 0; b < blocks; b++, quants += TN_BLOCK, to += rows) {
-      if (b % GROUP == 0) { /* a sum of t S / 2^31 stands for its product with 2^(x + exponent) */
-        largest = largest_exponent(scales + b, blocks - b < GROUP ? blocks - b : GROUP);
-        exponents[b / GROUP * rows + r] = (int32_t)(largest + 31 - 150 - spare);
-        h->not_finite[r] |= largest == 255;
+    for (uint32_t b = 0; b < blocks; b += FIXED_BLOCKS) {
+      const uint32_t count = blocks - b < FIXED_BLOCKS ? blocks - b : FIXED_BLOCKS;
+      record *to = records + b * rows + r;
+      fix_scales(x[r].scales + b, x[r].sums + b, count, shape, &ready);
+      /* A sum of t S / 2^31 stands for its product with 2^(x + exponent). */
+      for (uint32_t i = 0; i < count; i += GROUP) {
+        exponents[(b + i) / GROUP * rows + r] = (int32_t)ready.largest[i] + 31 - 150 - spare;
+        h->not_finite[r] |= ready.largest[i] == 255;
       }
-      __builtin_memcpy(to->q, quants, TN_BLOCK);
-      to->scale = fix_scale(scales[b], largest, spare);
       if (shape.halves)
-        put_halves(shape, sums[b], to);
+        put_records(quants + b * (TN_BLOCK / 8), ready.scales, count, true, to, rows);
       else
-        to->first = shape.minimum ? twice(sums[b], sums[b]) : -(int32_t)shape.offset * sums[b];
+        put_records(quants + b * (TN_BLOCK / 8), ready.scales, count, false, to, rows);
     }
   }
 }
@@ -142,17 +173,10 @@ void tn_slab_blocks(void *slab, const tn_activations *x, uint32_t rows, uint32_t
 /* ---- weights ---- */
 
 /* A format, as constants where it is used: what tn_layout_shape has, and of a dot product with a row (with halves, of
- * one half, with factors of halves, of both times these) how many bits it may have. */
+ * both times their factors) how many bits it may have. */
 typedef struct format {
   int bits, scale_floats, minimum, halves, factors, offset, dot_bits;
 } format;
-
-TN_INLINE word load(const void *p) {
-  return *(const HVX_UVector *)p;
-}
-TN_INLINE word splat(int32_t x) {
-  return Q6_V_vsplat_R(x);
-}
 
 /* Vectors of one panel and of the other become two that have the same step of both. */
 TN_INLINE void pair(const uint8_t *a, const uint8_t *b, word *first, word *second) {
@@ -203,17 +227,16 @@ TN_INLINE number take_apart(word bits, const int floats, word *seen) {
                   Q6_Vw_vadd_VwVw(Q6_Vw_vmax_VwVw(exponent, one), splat(floats ? -150 : -25))};
 }
 
-/* Two rows of 16 scales of two panels: the first, and the second or the minima. */
-TN_INLINE void take_scales(const format f, const uint8_t *a, const uint8_t *b, number *first, number *second,
-                           word *seen) {
+/* 16 scales of two panels, and 16 minima where there are. */
+TN_INLINE void take_scales(const format f, const uint8_t *a, const uint8_t *b, number *d, number *m, word *seen) {
   HVX_VectorPair both = Q6_W_vshuff_VVR(load(b), load(a), f.scale_floats ? 64 : 32);
   word low = Q6_V_lo_W(both), high = Q6_V_hi_W(both);
   if (!f.scale_floats) {
     low = Q6_V_lo_W(Q6_Wuw_vunpack_Vuh(low));
     high = Q6_V_lo_W(Q6_Wuw_vunpack_Vuh(high));
   }
-  *first = take_apart(low, f.scale_floats, seen);
-  if (f.minimum || (f.halves && !f.factors)) *second = take_apart(high, f.scale_floats, seen);
+  *d = take_apart(low, f.scale_floats, seen);
+  if (f.minimum) *m = take_apart(high, f.scale_floats, seen);
 }
 
 /* Two rows of 16 factors of two panels. */
@@ -260,33 +283,28 @@ TN_INLINE word unpack_group(const format f, const uint8_t *a, const uint8_t *b, 
     else
       take_scales(f, a + scales, b + scales, &first, &second, seen);
     unpack_quants(f.bits, a + quants, b + quants, to[i].w);
-    to[i].d = f.factors && f.minimum ? times(first.m, factor) : first.m;
-    to[i].d_high = first.e;
+    to[i].scales[D] = f.factors && f.minimum ? times(first.m, factor) : first.m;
+    to[i].scales[D_HIGH] = first.e;
     x = Q6_Vw_vmax_VwVw(x, first.e);
-    if (f.factors && f.halves) {
-      to[i].second = Q6_Vh_vshuffe_VhVh(second_factor, factor);
-      to[i].second_high = Q6_Vh_vsub_VhVh(splat(0), Q6_Vh_vasl_VhR(to[i].second, 5));
-    } else if (f.minimum || f.halves) {
-      to[i].second = f.factors ? times(second.m, second_factor) : second.m;
-      to[i].second_high = second.e;
+    if (f.halves) {
+      to[i].scales[SECOND] = Q6_Vh_vshuffe_VhVh(second_factor, factor);
+      to[i].scales[SECOND_HIGH] = Q6_Vh_vsub_VhVh(splat(0), Q6_Vh_vasl_VhR(to[i].scales[SECOND], 5));
+    } else if (f.minimum) {
+      to[i].scales[SECOND] = f.factors ? times(second.m, second_factor) : second.m;
+      to[i].scales[SECOND_HIGH] = second.e;
       least = Q6_Vw_vmax_VwVw(least, second.e);
     }
   }
-  if (f.halves && !f.factors) x = Q6_Vw_vmax_VwVw(x, least);
   x = Q6_Vw_vadd_VwVw(x, splat(mantissa + 16 - bits));
   if (f.minimum) x = Q6_Vw_vmax_VwVw(x, Q6_Vw_vadd_VwVw(least, splat(mantissa - MINIMUM_BITS)));
   const word unit = Q6_Vw_vadd_VwVw(x, splat(-16));
   for (uint32_t i = 0; i < count; i++) {
-    to[i].d = fixed((number){to[i].d, to[i].d_high}, mantissa, bits, unit);
-    to[i].d_high = Q6_Vw_vasr_VwR(to[i].d, 16);
-    second = (number){to[i].second, to[i].second_high};
+    to[i].scales[D] = fixed((number){to[i].scales[D], to[i].scales[D_HIGH]}, mantissa, bits, unit);
+    to[i].scales[D_HIGH] = Q6_Vw_vasr_VwR(to[i].scales[D], 16);
     if (f.minimum) { /* to nearest: the sums it is multiplied by are not small */
+      second = (number){to[i].scales[SECOND], to[i].scales[SECOND_HIGH]};
       word doubled = fixed(second, mantissa, MINIMUM_BITS + 1, Q6_Vw_vadd_VwVw(x, splat(-1)));
-      to[i].second = Q6_Vw_vavg_VwVw_rnd(doubled, splat(0));
-    }
-    if (f.halves && !f.factors) {
-      to[i].second = fixed(second, mantissa, bits, unit);
-      to[i].second_high = Q6_Vw_vasr_VwR(to[i].second, 16);
+      to[i].scales[SECOND] = Q6_Vw_vavg_VwVw_rnd(doubled, splat(0));
     }
   }
   return x;
@@ -295,8 +313,7 @@ TN_INLINE word unpack_group(const format f, const uint8_t *a, const uint8_t *b, 
 /* ---- a group ---- */
 
 TN_INLINE int32_t four(const record *r, const int v) {
-  uint64_t eight = ((const uint64_t *)(const void *)r->q)[v / 2];
-  return (int32_t)(v % 2 ? eight >> 32 : eight);
+  return (int32_t)(v % 2 ? r->q[v / 2] >> 32 : r->q[v / 2]);
 }
 
 /* Dot product of vectors [begin, begin + count) with a row; `start` NULL: from zero. */
@@ -318,24 +335,19 @@ TN_INLINE word fraction_product(word a, word b) {
   return Q6_Vw_vmpyoacc_VwVwVh_s1_rnd_sat_shift(Q6_Vw_vmpye_VwVuh(a, b), a, b);
 }
 
-/* t of one block and one row, whose record's `first` is given: it comes with the scale in one load. */
-TN_INLINE word term(const format f, const word *w, const unpacked *block, const record *r, int32_t begin) {
-  if (f.factors && f.halves) {
-    word sum = Q6_Vw_vmpyio_VwVh(dot(w, r, 4, 4, NULL), block->second);
-    sum = Q6_Vw_vmpyieacc_VwVwVh(sum, dot(w, r, 0, 4, NULL), block->second);
-    sum = Q6_Vw_vdmpyacc_VwVhRh_sat(sum, block->second_high, begin);
-    return scaled(sum, block->d, block->d_high);
-  }
+/* t of one block and one row; `begin` is the upper half of its record's scale. */
+TN_INLINE word term(const format f, const word *w, const word *scales, const record *r, int32_t begin) {
   if (f.halves) {
-    word first = scaled(dot(w, r, 0, 4, &begin), block->d, block->d_high);
-    word second = scaled(dot(w, r, 4, 4, &r->second), block->second, block->second_high);
-    return Q6_Vw_vadd_VwVw(first, second);
+    word sum = Q6_Vw_vmpyio_VwVh(dot(w, r, 4, 4, NULL), scales[SECOND]);
+    sum = Q6_Vw_vmpyieacc_VwVwVh(sum, dot(w, r, 0, 4, NULL), scales[SECOND]);
+    sum = Q6_Vw_vdmpyacc_VwVhRh_sat(sum, scales[SECOND_HIGH], begin);
+    return scaled(sum, scales[D], scales[D_HIGH]);
   }
   if (f.minimum) {
-    word sum = scaled(dot(w, r, 0, 8, NULL), block->d, block->d_high);
-    return Q6_Vw_vmpyiacc_VwVwRh(sum, block->second, begin);
+    word sum = scaled(dot(w, r, 0, 8, NULL), scales[D], scales[D_HIGH]);
+    return Q6_Vw_vmpyiacc_VwVwRh(sum, scales[SECOND], begin);
   }
-  return scaled(dot(w, r, 0, 8, &begin), block->d, block->d_high);
+  return scaled(dot(w, r, 0, 8, &begin), scales[D], scales[D_HIGH]);
 }
 
 /* Adds a group's sum, which stands for sum 2^exponent, to a running total; |sum| and |total| below 2^30. */
@@ -359,13 +371,15 @@ TN_INLINE void run_group(const int rows, const format f, const unpacked *blocks,
 #pragma clang loop unroll(disable)
   for (uint32_t b = 0; b < count; b++, blocks++, records += stride) {
     word w[8];
+    const word *scales = blocks->scales;
+    __asm__("" : "+r"(scales)); /* one address: all of a block is within the eight vectors an instruction reaches */
 #pragma clang loop unroll(full)
-    for (int v = 0; v < 8; v++) w[v] = blocks->w[v];
+    for (int v = 0; v < 8; v++) w[v] = scales[v - 8];
 #pragma clang loop unroll(full)
     for (int r = 0; r < rows; r++) {
-      const uint64_t both = *(const uint64_t *)(const void *)&records[r].scale;
-      const word t = term(f, w, blocks, records + r, (int32_t)(both >> 32));
-      sums[r] = Q6_Vw_vadd_VwVw(sums[r], fraction_product(t, splat((int32_t)both)));
+      const uint64_t scale = records[r].scale;
+      const word t = term(f, w, scales, records + r, (int32_t)(scale >> 32));
+      sums[r] = Q6_Vw_vadd_VwVw(sums[r], fraction_product(t, splat((int32_t)scale)));
     }
   }
 #pragma clang loop unroll(full)

@@ -15,7 +15,7 @@
 #define TN_TILE_ROWS 64
 /* Of linear_hvx.c: panels of a tile, bytes of a slab. */
 #define TN_BLOCK_PANELS 2u
-#define TN_SLAB_BLOCK_BYTES(rows) ((uint64_t)(rows)*52u)
+#define TN_SLAB_BLOCK_BYTES(rows) ((uint64_t)(rows)*44u)
 #define TN_SLAB_HEAD_BYTES 29184u
 #define TN_FLOAT_ROWS 1
 #define TN_FLOAT_PANELS 1

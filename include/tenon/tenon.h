@@ -159,11 +159,11 @@ typedef struct tn_engine_info {
 TN_API void tn_engine_describe(tn_engine *engine, tn_engine_info *info);
 
 /* ---- the prefix cache on disk ----
- * Files hold KV (and states) of one model and one configuration. A file that was cut off or altered (TN_E_FORMAT), or
- * is of another version, model or configuration (TN_E_UNSUPPORTED), is refused with the reason before any of it is
- * used. A save writes beside `path` and renames when all is written, so that a crash leaves the old file. Both run
- * between two steps, which wait for it; not from on_output. Whoever can read a file can read the conversations in it.
- */
+ * Files hold KV (and states) of one model and one configuration. A file that was cut off or altered (TN_E_FORMAT), is
+ * of another version, model or configuration (TN_E_UNSUPPORTED), or is something else (TN_E_INVALID), is refused with
+ * the reason before any of it is used. A save writes beside `path` and renames when all is written, so that a crash
+ * leaves the old file. Both run between two steps, which wait for it; not from on_output. Whoever can read a file can
+ * read the conversations in it: only its owner can. */
 
 /* Saves all that the cache holds at this moment. */
 TN_API tn_status tn_engine_save_cache(tn_engine *engine, const char *path, tn_error *error);

@@ -42,6 +42,10 @@ tn_status tn_file_writer_open(tn_file_writer **writer, const char *path, tn_erro
 tn_status tn_file_writer_append(tn_file_writer *writer, const void *data, size_t size, tn_error *error);
 tn_status tn_file_writer_commit(tn_file_writer *writer, tn_error *error);
 void tn_file_writer_discard(tn_file_writer *writer); /* NULL is fine */
+/* Lets only its owner read what is written, whatever the umask and the file before allowed. */
+tn_status tn_file_writer_keep_private(tn_file_writer *writer, tn_error *error);
+/* Whether a writer could write at `path`: for finding that out before the work whose result goes there. */
+tn_status tn_file_writer_check(const char *path, tn_error *error);
 
 void tn_file_remove(const char *path); /* if it is there and may be removed */
 bool tn_path_is_directory(const char *path);

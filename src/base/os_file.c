@@ -241,6 +241,18 @@ void tn_file_writer_discard(tn_file_writer *writer) {
   free_writer(writer);
 }
 
+tn_status tn_file_writer_keep_private(tn_file_writer *writer, tn_error *error) {
+  bool is_private = fchmod(writer->descriptor, S_IRUSR | S_IWUSR) == 0;
+  return is_private ? TN_OK : fail_errno(error, writer->path, "set the mode");
+}
+
+tn_status tn_file_writer_check(const char *path, tn_error *error) {
+  tn_file_writer *writer;
+  tn_status status = tn_file_writer_open(&writer, path, error);
+  if (status == TN_OK) tn_file_writer_discard(writer);
+  return status;
+}
+
 static tn_status write_and_rename(const char *path, const void *data, size_t size, tn_error *error) {
   tn_file_writer *writer;
   tn_status status = tn_file_writer_open(&writer, path, error);

@@ -74,6 +74,12 @@ static tn_status resume(chat *talk, tn_error *error) {
   return status;
 }
 
+/* Whether it can be written at the end, found before anything is said. */
+static tn_status check_session(const chat *talk, tn_error *error) {
+  if (!talk->session || tn_file_writer_check(talk->session, error) == TN_OK) return TN_OK;
+  return tn_error_prefix(error, "--session");
+}
+
 static tn_status keep_session(chat *talk, tn_error *error) {
   if (!talk->session || !talk->is_changed) return TN_OK;
   json_t *root = json_pack("{s:O, s:O}", "messages", talk->messages, "open_calls", talk->open_calls);
@@ -253,7 +259,8 @@ int tn_command_chat(int argc, char **argv) {
   tn_model_info model = TN_MODEL_INFO;
   talk.messages = json_array();
   talk.open_calls = json_array();
-  tn_status status = tn_generator_open(&talk.generator, path, &error);
+  tn_status status = check_session(&talk, &error);
+  if (status == TN_OK) status = tn_generator_open(&talk.generator, path, &error);
   if (status == TN_OK) tn_model_describe(talk.generator.model, &model);
   if (status == TN_OK && !model.has_chat_template)
     status =

@@ -75,24 +75,21 @@ static const char *last_part(const char *path) {
   return slash && slash[1] ? slash + 1 : path;
 }
 
-/* What the prefix cache held when the server ended. A file that can't be used is said so, and written anew at the end.
- */
-static void load_cache(const serve_command *serve, tn_engine *engine) {
-  tn_error error;
-  if (!serve->cache_file) return;
-  tn_status status = tn_engine_load_cache(engine, serve->cache_file, &error);
+/* What the prefix cache held when the server ended. A file that can't be used is said so, and written anew at the end;
+ * but one that is no saved cache is an error, as it is somebody's. */
+static tn_status load_cache(const serve_command *serve, tn_engine *engine, tn_error *error) {
+  if (!serve->cache_file) return TN_OK;
+  tn_status status = tn_engine_load_cache(engine, serve->cache_file, error);
+  if (status == TN_E_INVALID) return tn_error_prefix(error, "--cache-file");
   if (status != TN_OK && status != TN_E_NOT_FOUND)
-    fprintf(stderr, "tenon: the prefix cache begins empty: %s\n", error.message);
+    fprintf(stderr, "tenon: the prefix cache begins empty: %s\n", error->message);
+  return TN_OK;
 }
 
 /* Whether it can be written at the end, found before the model is loaded. */
 static tn_status check_cache_file(const serve_command *serve, tn_error *error) {
-  tn_file_writer *writer;
-  if (!serve->cache_file) return TN_OK;
-  tn_status status = tn_file_writer_open(&writer, serve->cache_file, error);
-  if (status != TN_OK) return tn_error_prefix(error, "--cache-file");
-  tn_file_writer_discard(writer);
-  return TN_OK;
+  if (!serve->cache_file || tn_file_writer_check(serve->cache_file, error) == TN_OK) return TN_OK;
+  return tn_error_prefix(error, "--cache-file");
 }
 
 static tn_status serve_model(serve_command *serve, const char *path, tn_error *error) {
@@ -105,7 +102,7 @@ static tn_status serve_model(serve_command *serve, const char *path, tn_error *e
     if (!serve->server.name) serve->server.name = *info.name ? info.name : last_part(path);
     status = tn_engine_create(model, &serve->engine, &engine, error);
   }
-  if (status == TN_OK) load_cache(serve, engine);
+  if (status == TN_OK) status = load_cache(serve, engine, error);
   if (status == TN_OK) status = tn_serve(model, engine, &serve->server, error);
   if (status == TN_OK && serve->cache_file) status = tn_engine_save_cache(engine, serve->cache_file, error);
   tn_engine_destroy(engine);
@@ -179,6 +176,7 @@ int tn_command_serve(int argc, char **argv) {
   tn_status status = tn_cli_read_draft_k(serve.draft_k, &serve.engine.draft_k, &error);
   if (status == TN_OK) status = read_keys(&serve, &error);
   if (status == TN_OK) status = read_address(&serve, &error);
+  if (status == TN_OK) status = tn_server_check(server, &error);
   if (status == TN_OK) status = check_cache_file(&serve, &error);
   if (status == TN_OK) status = serve_model(&serve, path, &error);
   free(serve.keys);

@@ -20,8 +20,11 @@ typedef struct loader {
 
 static tn_status check_whole(loader *l, size_t size, tn_error *error) {
   cache_header *header = &l->header;
-  if (size < sizeof *header + sizeof(uint64_t) || memcmp(l->data, CACHE_MAGIC, sizeof header->magic) != 0)
-    return tn_fail(error, TN_E_FORMAT, "%s: not a saved cache of tenon", l->name);
+  size_t magic = size < sizeof header->magic ? size : sizeof header->magic;
+  if (size && memcmp(l->data, CACHE_MAGIC, magic) != 0)
+    return tn_fail(error, TN_E_INVALID, "%s: not a saved cache of tenon", l->name);
+  if (size < sizeof *header + sizeof(uint64_t))
+    return tn_fail(error, TN_E_FORMAT, "%s: %zu bytes: it was cut off", l->name, size);
   memcpy(header, l->data, sizeof *header);
   if (header->version != CACHE_VERSION)
     return tn_fail(error, TN_E_UNSUPPORTED, "%s: version %u of the format; this tenon reads %u", l->name,

@@ -173,7 +173,8 @@ tn_status tn_cache_save(tn_kv *kv, const tn_cache_saving *saving, const char *pa
   if (status == TN_OK) status = choose_nodes(&s, saving, error);
   if (status == TN_OK) status = tn_file_writer_open(&s.writer, path, error);
   if (status == TN_OK) {
-    status = put_all(&s, saving, error);
+    status = tn_file_writer_keep_private(s.writer, error);
+    if (status == TN_OK) status = put_all(&s, saving, error);
     if (status == TN_OK) {
       status = tn_file_writer_commit(s.writer, error);
     } else {

@@ -27,10 +27,38 @@ static tn_status check_address(const tn_server_options *options, tn_error *error
                  options->host);
 }
 
+/* "*", or what a browser sends as a page's origin: SCHEME://HOST or SCHEME://HOST:PORT. */
+static bool is_origin(const char *text) {
+  const char *host = strstr(text, "://");
+  if (!strcmp(text, "*")) return true;
+  for (const char *at = text; *at; at++)
+    if (*at <= ' ' || *at > '~' || *at == ',') return false;
+  return host && host > text && host[3] && !strchr(host + 3, '/');
+}
+
+static tn_status check_options(const tn_server_options *options, tn_error *error) {
+  if (options->cors && !is_origin(options->cors))
+    return tn_fail(error, TN_E_INVALID, "--cors: \"%s\" given, expected * or one origin as https://example.org:8443",
+                   options->cors);
+  if (options->name && !*options->name) return tn_fail(error, TN_E_INVALID, "--name: the name is empty");
+  return check_address(options, error);
+}
+
 static tn_status listen_on(const tn_server_options *options, int *listener, uint16_t *port, tn_error *error) {
   *port = 0;
   if (options->unix_path) return tn_socket_listen_unix(options->unix_path, listener, error);
   return tn_socket_listen(options->host, options->port, listener, port, error);
+}
+
+tn_status tn_server_check(const tn_server_options *options, tn_error *error) {
+  int listener;
+  uint16_t port;
+  tn_status status = check_options(options, error);
+  if (status == TN_OK) status = listen_on(options, &listener, &port, error);
+  if (status != TN_OK) return status;
+  tn_socket_close(listener);
+  if (options->unix_path) tn_socket_remove_unix(options->unix_path);
+  return TN_OK;
 }
 
 static void tell_address(const tn_server_options *options, uint16_t port) {
@@ -157,7 +185,7 @@ tn_status tn_serve(const tn_model *model, tn_engine *engine, const tn_server_opt
   if (!server.lock || !tn_metrics_init(&server.metrics) || !tn_connections_init(&server.connections, patience_ns) ||
       !tn_desk_init(&server.desk, tn_http_work))
     status = tn_fail(error, TN_E_MEMORY, "no memory for the server");
-  if (status == TN_OK) status = check_address(options, error);
+  if (status == TN_OK) status = check_options(options, error);
   if (status == TN_OK) status = listen_on(options, &listener, &port, error);
   bool is_listening = status == TN_OK;
   if (status == TN_OK && !(daemon = start_daemon(&server, error))) status = error->status;

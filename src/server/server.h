@@ -29,6 +29,10 @@ typedef struct tn_server_options {
     .timeout_seconds = 3600, .stop_seconds = 10, .step_seconds = 120                             \
   }
 
+/* Whether these options can be served with, its address listened on: for finding that out before a model is loaded.
+ * Errors name the option; `name` may be NULL here. */
+tn_status tn_server_check(const tn_server_options *options, tn_error *error);
+
 /* Serves until SIGINT or SIGTERM (tn_catch_interrupts must be in force), then stops: takes nothing new, lets running
  * answers finish for stop_seconds, cancels the rest. A second signal cancels at once. Where the engine or a request
  * that is being read does not come to an end within some seconds more, it doesn't return: the process ends, with status

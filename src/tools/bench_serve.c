@@ -171,6 +171,15 @@ static tn_status run_points(bench_serve *bench, tn_error *error) {
 
 /* ---- results ---- */
 
+/* Whether the results can be written where they shall, found before they are measured. */
+static tn_status check_files(const bench_serve *bench, tn_error *error) {
+  const char *const files[] = {bench->json_file, bench->csv_file, bench->html_file};
+  for (size_t i = 0; i < TN_COUNT(files); i++)
+    if (files[i] && !tn_path_is_endless(files[i]) && tn_file_writer_check(files[i], error) != TN_OK)
+      return error->status;
+  return TN_OK;
+}
+
 static tn_status write_buf(const char *path, const tn_buf *text, tn_error *error) {
   if (text->failed) return tn_fail(error, TN_E_MEMORY, "no memory for %s", path);
   return tn_file_write(path, text->data, text->size, error);
@@ -219,6 +228,7 @@ static tn_status judge(const bench_serve *bench, tn_error *error) {
 
 static tn_status measure(bench_serve *bench, tn_error *error) {
   tn_status status = check_options(bench, error);
+  if (status == TN_OK) status = check_files(bench, error);
   if (status == TN_OK) status = read_key(bench, error);
   bench->prompts.seed = bench->report.seed;
   if (status == TN_OK) status = tn_bench_prompts_open(&bench->prompts, bench->tokenizer, bench->data, error);

@@ -251,6 +251,12 @@ class Bench(unittest.TestCase):
             self.assertGreaterEqual(page.count("<svg"), 6)
             self.assertNotRegex(page, r"(?i)<script|https?://(?!127\.0\.0\.1)|nan|inf\b|src=|href=")
 
+    def test_files_that_cannot_be_written(self):
+        """They are told of before anything is asked."""
+        for kind in ("json", "csv", "html"):
+            self.assertIn("/proc/r: cannot", self.run_bench("--%s-file" % kind, "/proc/r", status=1))
+        self.assertEqual(self.handler.bodies, [])
+
     def test_interrupted(self):
         self.handler.gap = 0.1
         for when in (signal.SIGINT, signal.SIGTERM):

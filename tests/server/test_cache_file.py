@@ -1,6 +1,7 @@
 """serve --cache-file and chat --session: what was known before is known after a restart, and answers are the same; a file that can't be used is
 said so. Arguments: the tenon command, the folder of test data."""
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,9 @@ class CacheFile(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         return answer["choices"][0]["text"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
+    def check_private(self):
+        self.assertEqual(stat.S_IMODE(os.stat(self.file).st_mode), 0o600)
+
     def test_serve(self):
         for name in ("llama", "qwen35"):
             for restart, cached in enumerate((0, 96, 96)):
@@ -40,6 +44,8 @@ class CacheFile(unittest.TestCase):
                     first = text if restart == 0 else first
                     self.assertEqual(text, first)
                 self.assertNotIn("begins empty", "".join(server.log))
+                self.check_private()
+                os.chmod(self.file, 0o644)  # and again after the next save
             if name == "llama":  # the other model says why it doesn't take it, and replaces it at its end
                 with Server(TENON, model("qwen35"), "--cache-file", self.file) as server:
                     self.assertEqual(self.ask(server)[1], 0)
@@ -63,6 +69,17 @@ class CacheFile(unittest.TestCase):
             self.assertIn(words, done.stderr)
         self.assertEqual(os.listdir(self.folder.name), [])
 
+    def test_something_else(self):
+        """A file that is no saved cache isn't replaced, whatever asks for it."""
+        with open(self.file, "wb") as file:
+            file.write(b"GGUF, or notes")
+        for command in (("serve", model("llama"), "--port", "0", "--cache-file"), ("chat", model("llama"), "--session")):
+            done = subprocess.run([TENON, *command, self.file], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done)
+            self.assertIn("cache.kv: not a saved cache", done.stderr)
+        with open(self.file, "rb") as file:
+            self.assertEqual(file.read(), b"GGUF, or notes")
+
     def chat(self, lines, *options, name="llama"):
         command = [TENON, "chat", model(name), "-n", "4", "--stats", *options]
         done = subprocess.run(command, input="".join(line + "\n" for line in lines).encode(), capture_output=True, timeout=60)
@@ -75,6 +92,7 @@ class CacheFile(unittest.TestCase):
         session = ("--session", self.file)
         parts = [self.chat(lines[:2], *session), self.chat([], *session), self.chat(lines[2:], *session)]
         self.assertEqual([part[0] for part in parts], [0, 0, 0], parts)
+        self.check_private()
         self.assertEqual(parts[0][1] + parts[2][1], whole[1])
         self.assertNotIn("(0 cached)", parts[2][2])
         status, out, said = self.chat(lines[:1], *session, "--kv", "f32")
@@ -90,6 +108,9 @@ class CacheFile(unittest.TestCase):
         self.assertEqual((status, out), (1, b""))
         self.assertIn("altered", said)
         self.assertEqual(open(self.file, "rb").read(), before)
+        status, out, said = self.chat(lines, "--session", os.path.join(self.folder.name, "missing", "a"))
+        self.assertEqual((status, out), (1, b""))  # told before anything is said
+        self.assertIn("--session", said)
 
 
 if __name__ == "__main__":

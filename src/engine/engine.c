@@ -277,9 +277,11 @@ void tn_engine_measured(tn_engine *engine, tn_engine_costs *costs) {
 static tn_status hand_over(tn_engine *engine, tn_request *request, tn_error *error) {
   tn_status status = TN_OK;
   tn_mutex_lock(engine->lock);
-  if (engine->info.waiting + engine->incoming_count >= engine->queue_limit) {
-    status = tn_fail(error, TN_E_BUSY, "%u requests are waiting already, the limit of the queue",
-                     engine->info.waiting + engine->incoming_count);
+  const tn_engine_info *info = &engine->info;
+  uint32_t waiting = info->waiting + engine->incoming_count;
+  uint32_t places = info->running < info->max_sequences ? info->max_sequences - info->running : 0;
+  if (waiting >= (uint64_t)engine->queue_limit + places) { /* who has a place is only about to enter */
+    status = tn_fail(error, TN_E_BUSY, "%u requests are waiting already, the limit of the queue", waiting);
   } else {
     request->arrival = engine->arrivals++;
     request->next = engine->incoming;

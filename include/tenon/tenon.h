@@ -267,7 +267,7 @@ typedef struct tn_request_options {
   size_t stop_count;
   uint32_t logprobs;      /* 1: logprob of each token */
   uint32_t top_logprobs;  /* that many alternatives with each token, at most 20 */
-  const char *cache_salt; /* requests share cached prefixes only with the same salt; NULL: "" */
+  const char *cache_salt; /* requests share cached prefixes only with the same salt; 64 KiB at most; NULL: "" */
   /* instead of tn_request_next: called on the engine's thread with every output; must be quick, must not call tenon but
    * tn_request_cancel */
   void (*on_output)(void *context, const tn_output *output);

@@ -17,6 +17,7 @@ typedef struct serve_command {
   uint32_t port;
   const char *key, *key_file, *listen, *certificate_file, *private_key_file, *draft_k;
   const char *cache_file;
+  uint32_t kv_mib;
   bool fields;
   char *key_text; /* of key_file */
   char *certificate, *private_key;
@@ -126,6 +127,11 @@ int tn_command_serve(int argc, char **argv) {
       {"api-key-file", 0, TN_CLI_TEXT, &serve.key_file, "F", "or one of the keys in file F, one a line", 0, 0},
       {"allow-public", 0, TN_CLI_FLAG, &server->allow_public, NULL, "a public address without a key", 0, 0},
       {"parallel", 0, TN_CLI_U32, &serve.engine.max_sequences, "N", "answers made at once; default 8", 1, 1024},
+      {"chunk", 0, TN_CLI_U32, &serve.engine.chunk, "N",
+       "token rows of one step; with fewer others wait less while a long prompt is read; default 512", 1, 65536},
+      {"kv-memory", 0, TN_CLI_U32, &serve.kv_mib, "MIB",
+       "memory for KV; default: what --parallel answers of the whole context need, at most a quarter of what is free",
+       1, UINT32_MAX},
       {"queue", 0, TN_CLI_U32, &serve.engine.queue, "N", "requests waiting at most; default 256", 1, 1 << 20},
       {"connections", 0, TN_CLI_U32, &server->connections, "N", "at most; default 4096", 1, 1 << 20},
       {"max-body", 0, TN_CLI_U32, &server->body_mib, "MIB", "a request's body at most; default 32", 1, 1024},
@@ -171,6 +177,7 @@ int tn_command_serve(int argc, char **argv) {
     return 2;
   }
   server->port = (uint16_t)serve.port;
+  serve.engine.kv_bytes = (uint64_t)serve.kv_mib << 20;
   tn_catch_interrupts();
   tn_error error = {0};
   tn_status status = tn_cli_read_draft_k(serve.draft_k, &serve.engine.draft_k, &error);

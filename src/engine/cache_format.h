@@ -9,7 +9,6 @@
 #define CACHE_NO_PARENT UINT32_MAX
 #define CACHE_HAS_STATE (1u << 31) /* of cache_node.parts; bit g: a page of group g */
 #define CACHE_MOST_NOTE ((uint32_t)64 << 20)
-#define CACHE_MOST_SALT ((uint32_t)1 << 16)
 
 typedef struct cache_header {
   char magic[8];

@@ -76,7 +76,7 @@ static bool read_node(loader *l, uint32_t number, cache_node *node, const char *
   bool is_first = node->parent == CACHE_NO_PARENT;
   if ((!is_first && node->parent >= number) || (node->parts & ~known) || node->reserved) return false;
   if (node->parts & CACHE_HAS_STATE && !l->header.state_bytes) return false;
-  if (node->salt_bytes > (is_first ? CACHE_MOST_SALT : 0) || node->salt_bytes > l->end - l->at) return false;
+  if (node->salt_bytes > (is_first ? TN_SALT_BYTES : 0) || node->salt_bytes > l->end - l->at) return false;
   for (uint32_t i = 0; i < TN_PAGE_SLOTS; i++)
     if (node->tokens[i] < 0 || (uint32_t)node->tokens[i] >= l->header.vocabulary) return false;
   *salt = (const char *)l->data + l->at;

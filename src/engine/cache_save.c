@@ -141,9 +141,6 @@ static tn_status put_all(saver *s, const tn_cache_saving *saving, tn_error *erro
   header.bytes = sizeof header + header.note_bytes + sizeof s->checksum;
   for (uint32_t i = 0; i < s->count; i++) {
     const cache_node node = describe_node(s, s->nodes[i]);
-    if (node.salt_bytes > CACHE_MOST_SALT)
-      return tn_fail(error, TN_E_LIMIT, "a cache salt of %u bytes; at most %u are kept", node.salt_bytes,
-                     CACHE_MOST_SALT);
     header.bytes += sizeof node + node.salt_bytes + cache_part_bytes(&header, node.parts);
   }
   status = put(s, &header, sizeof header, error);

@@ -85,6 +85,14 @@ static tn_status make_breakers(tn_request *request, const tn_request_options *op
   return status;
 }
 
+static tn_status take_salt(tn_request *request, const char *text, tn_error *error) {
+  if (!text || !*text) return TN_OK;
+  if (strlen(text) > TN_SALT_BYTES)
+    return tn_fail(error, TN_E_LIMIT, "cache_salt: %zu bytes, at most %u are taken", strlen(text), TN_SALT_BYTES);
+  request->salt = tn_salt_create(text);
+  return request->salt ? TN_OK : tn_fail(error, TN_E_MEMORY, "no memory for the cache salt");
+}
+
 /* Room in the outputs of an answer that is taken apart, for each token: an answer of longer calls and more parts than
  * any model writes fails. */
 #define PARTS_OF_TOKEN 4u
@@ -147,10 +155,7 @@ tn_status tn_request_create(const tn_request_limits *limits, const tn_request_op
   if (status == TN_OK)
     status = tn_answer_create(limits->vocabulary, options->stop, options->stop_count, &request->answer, error);
   if (status == TN_OK) status = tn_constraint_create(limits->constraints, options, &request->constraint, error);
-  if (status == TN_OK && options->cache_salt && options->cache_salt[0]) {
-    request->salt = tn_salt_create(options->cache_salt);
-    if (!request->salt) status = tn_fail(error, TN_E_MEMORY, "no memory for the cache salt");
-  }
+  if (status == TN_OK) status = take_salt(request, options->cache_salt, error);
   if (status == TN_OK) {
     bool is_apart = options->tools_json || options->tool_choice || options->split_reasoning;
     status = make_room(request, tokens, is_apart, error);

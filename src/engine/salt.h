@@ -9,6 +9,9 @@
 
 typedef struct tn_salt tn_salt;
 
+/* The longest that a request may have, so that saved caches hold any. */
+#define TN_SALT_BYTES ((uint32_t)1 << 16)
+
 /* A salt with one reference; NULL when memory is out. */
 tn_salt *tn_salt_create(const char *text);
 /* One more reference; NULL is allowed and given back. */

@@ -91,7 +91,7 @@ static const tn_field_row fields[] = {
     {TN_ON_CHAT | TN_ON_MESSAGES, "metadata", OBJECT, 0, 0, ACCEPTED, ""},
     {TN_ON_CHAT | TN_ON_RESPONSES | TN_ON_MESSAGES, "service_tier", TEXT, 0, 0, ACCEPTED, ""},
     {BOTH, "cache_prompt", BOOLEAN, 0, 0, ACCEPTED, "known prefixes are always found again"},
-    {BOTH, "cache_salt", TEXT, 0, 0, HONOURED, "known prefixes are shared only among requests with the same one"},
+    {BOTH, "cache_salt", TEXT, 0, 1 << 16, HONOURED, "known prefixes are shared only among requests with the same one"},
     {BOTH, "return_token_ids", BOOLEAN, 0, 0, HONOURED, "`token_ids` of each choice (or event) and `prompt_token_ids`"},
     {BOTH, "skip_special_tokens", BOOLEAN, 0, 0, HONOURED, "true; false is refused: special tokens have no text"},
     {TN_ON_CHAT, "continue_final_message", BOOLEAN, 0, 0, REFUSED, "an answer can't be begun for the model"},

@@ -259,6 +259,13 @@ static void wrong_requests_are_refused(void **state) {
   assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_INVALID);
   assert_non_null(strstr(error.message, "logit_bias is NULL"));
   options.logit_bias_count = 0;
+  char salt[(1 << 16) + 2];
+  memset(salt, 's', sizeof salt - 1);
+  salt[sizeof salt - 1] = 0;
+  options.cache_salt = salt;
+  assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_LIMIT);
+  assert_non_null(strstr(error.message, "cache_salt: 65537 bytes"));
+  options.cache_salt = NULL;
   options.choice_count = 2;
   assert_int_equal(tn_engine_submit(engine, &options, &request, &error), TN_E_INVALID);
   assert_non_null(strstr(error.message, "choices is NULL"));

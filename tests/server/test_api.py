@@ -476,6 +476,20 @@ class Keys(unittest.TestCase):
         self.assertIn("--api-key", run.stderr)
 
 
+class Sizes(unittest.TestCase):
+    def steps_and_pages(self, *options):
+        with Server(TENON, MODEL, *options) as server:
+            status, _ = server.post("/v1/completions", {"prompt": [5] * 100, "max_tokens": 1})
+            self.assertEqual(status, 200)
+            return server.metric("engine_steps_total"), server.metric("kv_pages")
+
+    def test_chunk_and_kv_memory(self):
+        steps, pages = self.steps_and_pages()
+        self.assertLess(steps, 5)
+        self.assertGreaterEqual(self.steps_and_pages("--chunk", "10")[0], 10)
+        self.assertGreater(self.steps_and_pages("--kv-memory", "4")[1], 2 * pages)
+
+
 class Document(unittest.TestCase):
     def test_fields(self):
         table = subprocess.run([TENON, "serve", "--fields"], capture_output=True, text=True, check=True).stdout

@@ -104,6 +104,7 @@ static tn_status serve_model(serve_command *serve, const char *path, tn_error *e
     status = tn_engine_create(model, &serve->engine, &engine, error);
   }
   if (status == TN_OK) status = load_cache(serve, engine, error);
+  if (status == TN_OK) tn_catch_interrupts(); /* what ends a load at once ends a server in order */
   if (status == TN_OK) status = tn_serve(model, engine, &serve->server, error);
   if (status == TN_OK && serve->cache_file) status = tn_engine_save_cache(engine, serve->cache_file, error);
   tn_engine_destroy(engine);
@@ -178,7 +179,6 @@ int tn_command_serve(int argc, char **argv) {
   }
   server->port = (uint16_t)serve.port;
   serve.engine.kv_bytes = (uint64_t)serve.kv_mib << 20;
-  tn_catch_interrupts();
   tn_error error = {0};
   tn_status status = tn_cli_read_draft_k(serve.draft_k, &serve.engine.draft_k, &error);
   if (status == TN_OK) status = read_keys(&serve, &error);

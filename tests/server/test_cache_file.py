@@ -2,13 +2,14 @@
 said so. Arguments: the tenon command, the folder of test data."""
 import os
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from client import Server
+from client import Server, until
 
 TENON, DATA = sys.argv[1:3]
 
@@ -79,6 +80,24 @@ class CacheFile(unittest.TestCase):
             self.assertIn("cache.kv: not a saved cache", done.stderr)
         with open(self.file, "rb") as file:
             self.assertEqual(file.read(), b"GGUF, or notes")
+
+    def ends_while_it_loads(self):
+        with open(self.file, "wb") as file:
+            file.write(b"tenon kv" + struct.pack("<IIQQQ", 1, 32, 0, 0, 1 << 29))
+            file.truncate(1 << 29)
+        command = [TENON, "serve", model("llama"), "--port", "0", "--cache-file", self.file]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            def has_begun():
+                with open("/proc/%d/statm" % process.pid, encoding="ascii") as file:
+                    return int((file.read().split() + [0, 0])[1]) > 16384 or process.poll() is not None
+            until(has_begun)
+            process.terminate()
+            out, _ = process.communicate(timeout=60)
+        return process.returncode == 1 and out == b""
+
+    def test_a_signal_ends_loading(self):
+        """At once: not when it is over and the server listens. Half a gigabyte, mostly a hole, whose checksum is wrong."""
+        self.assertTrue(until(self.ends_while_it_loads, 60))
 
     def chat(self, lines, *options, name="llama"):
         command = [TENON, "chat", model(name), "-n", "4", "--stats", *options]

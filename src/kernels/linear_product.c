@@ -55,11 +55,11 @@ uint64_t tn_slab_bytes(uint64_t columns) {
 
 uint32_t tn_units_a_task(const tn_product *product, uint64_t all, uint32_t workers, bool again) {
   uint64_t by_cache = TASK_BYTES / (product->matrix.panel_bytes * product->step) + 1;
-  uint64_t a_tile = product->panels / product->step;
+  uint64_t a_tile = product->way == TN_PRODUCT_BLOCKS ? product->panels / product->step : 1;
   uint64_t tasks = workers > 1 ? (uint64_t)workers * TASKS_A_WORKER : 1;
   uint64_t units = (all + tasks - 1) / tasks;
   if (again && units > by_cache) units = by_cache;
-  units = (units + a_tile - 1) / a_tile * a_tile; /* one that is not full costs as much */
+  units = (units + a_tile - 1) / a_tile * a_tile; /* of blocks, one that is not full costs as much */
   if (units > product->units) units = product->units;
   return units < LEAST_UNITS ? LEAST_UNITS : (uint32_t)units;
 }

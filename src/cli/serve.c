@@ -32,6 +32,21 @@ static tn_status add_key(serve_command *serve, const char *key, tn_error *error)
   return TN_OK;
 }
 
+/* The keys of a file's lines, without the blanks around them; a line that begins with # is a comment. */
+static tn_status add_keys(serve_command *serve, char *text, tn_error *error) {
+  tn_status status = TN_OK;
+  char *line;
+  while (status == TN_OK && (line = strtok_r(text, "\r\n", &text))) {
+    char *key = line + strspn(line, " \t"), *end = key + strlen(key);
+    while (end > key && (end[-1] == ' ' || end[-1] == '\t')) *--end = 0;
+    if (!*key || *key == '#') continue;
+    bool is_key = !strpbrk(key, " \t");
+    status = is_key ? add_key(serve, key, error)
+                    : tn_fail(error, TN_E_FORMAT, "%s: a key with blanks in it; expected one a line", serve->key_file);
+  }
+  return status;
+}
+
 /* The keys of --api-key and of the lines of --api-key-file. */
 static tn_status read_keys(serve_command *serve, tn_error *error) {
   size_t size;
@@ -40,8 +55,7 @@ static tn_status read_keys(serve_command *serve, tn_error *error) {
   if (serve->key) status = add_key(serve, serve->key, error);
   if (status == TN_OK && serve->key_file) {
     status = tn_file_read(serve->key_file, MAX_KEY_FILE_BYTES, &serve->key_text, &size, error);
-    char *rest = status == TN_OK ? serve->key_text : NULL, *line;
-    while (status == TN_OK && (line = strtok_r(rest, "\r\n", &rest))) status = add_key(serve, line, error);
+    if (status == TN_OK) status = add_keys(serve, serve->key_text, error);
     if (status == TN_OK && !serve->key_count)
       status = tn_fail(error, TN_E_FORMAT, "%s: expected one key a line, found none", serve->key_file);
   }

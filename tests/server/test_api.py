@@ -459,15 +459,26 @@ class OpenApi(unittest.TestCase):
 class Keys(unittest.TestCase):
     def test_keys(self):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-            file.write("first\nsecond\n")
+            file.write("# ours\n  first\t\r\n \n#none\nsecond\n")
             file.flush()
             with Server(TENON, MODEL, "--api-key", "third", "--api-key-file", file.name) as server:
                 for header, status in (((), 401), (("Authorization: Bearer wrong",), 401),
                                        (("Authorization: Bearer ",), 401), (("Authorization: Bearer firs",), 401),
+                                       (("Authorization: Bearer # ours",), 401), (("X-Api-Key: #none",), 401),
                                        (("Authorization: Bearer first",), 200), (("X-Api-Key: second",), 200),
                                        (("authorization: bearer third",), 200)):
                     self.assertEqual(server.ask("GET", "/v1/models", headers=header)[0], status, header)
                 self.assertEqual(server.ask("GET", "/health")[0], 200)
+
+    def test_files_that_are_no_keys(self):
+        for text, words in (("first second\n", "blanks"), ("# none\n\n", "found none")):
+            with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+                file.write(text)
+                file.flush()
+                run = subprocess.run([TENON, "serve", MODEL, "--port", "0", "--api-key-file", file.name], capture_output=True,
+                                     text=True, timeout=20)
+            self.assertEqual((run.returncode, run.stdout), (1, ""))
+            self.assertIn(words, run.stderr)
 
     def test_public_addresses(self):
         run = subprocess.run([TENON, "serve", MODEL, "--host", "0.0.0.0", "--port", "0"], capture_output=True,

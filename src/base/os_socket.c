@@ -73,7 +73,8 @@ tn_status tn_socket_listen(const char *host, uint16_t port, int *descriptor, uin
 /* Whether a socket file is left over from somebody who is gone. */
 static bool is_left_over(const struct sockaddr_un *address) {
   struct stat file;
-  int made = stat(address->sun_path, &file) == 0 && S_ISSOCK(file.st_mode) ? socket(AF_UNIX, SOCK_STREAM, 0) : -1;
+  if (stat(address->sun_path, &file) != 0 || !S_ISSOCK(file.st_mode)) return false;
+  int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); /* whoever listens may not take it now */
   if (made < 0) return false;
   bool is_refused = connect(made, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
   close(made);
@@ -102,7 +103,9 @@ tn_status tn_socket_listen_unix(const char *path, int *descriptor, tn_error *err
 }
 
 void tn_socket_remove_unix(const char *path) {
-  unlink(path);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+  if (is_left_over(&address)) unlink(path);
 }
 
 void tn_socket_close(int descriptor) {

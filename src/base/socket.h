@@ -18,7 +18,7 @@ void tn_socket_close(int descriptor);
 /* A listening unix socket at `path`. One that nobody listens on any more is replaced. TN_E_INVALID: a path that is too
  * long; TN_E_BUSY: somebody listens there; TN_E_IO. */
 tn_status tn_socket_listen_unix(const char *path, int *descriptor, tn_error *error);
-/* Removes it, behind tn_socket_close. */
+/* Removes it, behind tn_socket_close; not what somebody else has put there meanwhile. */
 void tn_socket_remove_unix(const char *path);
 
 /* The other end of a connection, as the system writes it: a struct sockaddr of `length` bytes. */

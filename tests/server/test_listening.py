@@ -80,6 +80,11 @@ class Listening(unittest.TestCase):
             self.fails("in use", "--listen", "unix:" + path, status=1)
             self.assertEqual(server.ask("GET", "/health")[0], 200)
         self.assertFalse(os.path.exists(path))
+        first = Server(TENON, MODEL, "--listen", "unix:" + path)
+        os.remove(path)
+        with Server(TENON, MODEL, "--listen", "unix:" + path) as second:
+            self.assertEqual(first.stop(), 0)
+            self.assertEqual(second.ask("GET", "/health")[0], 200)
         with open(path, "w", encoding="utf-8") as file:
             file.write("mine")
         self.fails("in use", "--listen", "unix:" + path, status=1)

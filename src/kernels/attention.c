@@ -7,12 +7,15 @@
  * (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018). So a row's result depends on its own
  * positions alone. Positions that a row doesn't see are never touched for it, whatever lies in their slots.
  *
- * Over int8 pages a score is the sum of q times the integers, times the slot's scale; a weight is multiplied by the
- * scale of its value, after the weights' sum was taken.
+ * Over int8 pages all sums are of integers, and exact. A query becomes integers of 16 bits with one scale; a score is
+ * their sum of products with the key's, times the key's scale and the query's. After the weights' sum was taken they
+ * are multiplied by the scales of their values, and those of a page become integers of 16 bits with one scale; what a
+ * page adds is their sum of products times that scale, pages in order.
  *
  * A task is some rows of one sequence times the query heads of one kv head: its queries share the loads of keys and
  * values. When a step has few rows and long sequences, tasks are cut further into tiles, and merged afterwards in the
  * same order. */
+#include "kernels/attention_bytes.h"
 #include "kernels/attention_tile.h"
 #include "kernels/page.h"
 #include "kernels/vector_math.h"
@@ -52,6 +55,11 @@ typedef struct task_space {
   float *sums;    /* [TN_QUERIES][value_stride] */
   partial *running;
   float *totals; /* [TASK_QUERIES][value_stride] */
+  /* int8 pages only: integers, and what they are, of the task's queries, and of the weights of a tile */
+  uint8_t *wide_queries; /* [TASK_QUERIES][wide bytes of key_dim] */
+  tn_wide *queries;      /* [TASK_QUERIES] */
+  uint8_t *wide_weights; /* [TN_QUERIES][wide bytes of TILE] */
+  tn_wide *page_weights; /* [TN_QUERIES][TILE_PAGES] */
 } task_space;
 
 static uint32_t most_queries(uint32_t ratio) {
@@ -59,10 +67,12 @@ static uint32_t most_queries(uint32_t ratio) {
   return rows * ratio;
 }
 
-static uint64_t task_bytes(uint32_t ratio, uint32_t value_stride) {
+static uint64_t task_bytes(uint32_t ratio, uint32_t key_dim, uint32_t value_stride) {
   uint64_t queries = most_queries(ratio);
   uint64_t floats = TN_QUERIES * TILE + (uint64_t)TN_QUERIES * value_stride + queries * 2 + queries * value_stride;
-  return (floats * sizeof(float) + 64 * 4 + 63) / 64 * 64;
+  uint64_t wide = queries * tn_wide_bytes(key_dim) + TN_QUERIES * tn_wide_bytes(TILE);
+  uint64_t factors = (queries + TN_QUERIES * TILE_PAGES) * sizeof(tn_wide);
+  return (floats * sizeof(float) + wide + factors + 64 * 8 + 63) / 64 * 64;
 }
 
 static uint64_t partial_floats(uint32_t value_stride) {
@@ -74,12 +84,12 @@ uint64_t tn_attention_workspace(const tn_op_query *query, uint32_t context, uint
   uint32_t stride = (a->value_dim + 15) / 16 * 16, tiles = (context + TILE - 1) / TILE;
   uint64_t slots = (tiles + workers - 1) / workers;
   uint64_t partials = workers > 1 ? slots * SPLIT_ROWS * a->heads * partial_floats(stride) * sizeof(float) : 0;
-  return task_bytes(a->heads / a->kv_heads, stride) + partials;
+  return task_bytes(a->heads / a->kv_heads, a->key_dim, stride) + partials;
 }
 
-static float *take(uint8_t **at, uint64_t floats) {
-  float *taken = (float *)(void *)*at;
-  *at += (floats * sizeof(float) + 63) / 64 * 64;
+static void *take(uint8_t **at, uint64_t bytes) {
+  void *taken = *at;
+  *at += (bytes + 63) / 64 * 64;
   return taken;
 }
 
@@ -87,10 +97,14 @@ static task_space space_of(const attention_job *job, uint32_t worker) {
   uint8_t *at = (uint8_t *)job->call->workspace + worker * job->call->workspace_bytes;
   uint64_t queries = most_queries(job->ratio), stride = job->page.value_stride;
   task_space space;
-  space.weights = take(&at, TN_QUERIES * TILE);
-  space.sums = take(&at, TN_QUERIES * stride);
-  space.running = (partial *)(void *)take(&at, queries * 2);
-  space.totals = take(&at, queries * stride);
+  space.weights = (float *)take(&at, TN_QUERIES * TILE * sizeof(float));
+  space.sums = (float *)take(&at, TN_QUERIES * stride * sizeof(float));
+  space.running = (partial *)take(&at, queries * sizeof(partial));
+  space.totals = (float *)take(&at, queries * stride * sizeof(float));
+  space.wide_queries = (uint8_t *)take(&at, queries * tn_wide_bytes(job->page.key_dim));
+  space.queries = (tn_wide *)take(&at, queries * sizeof(tn_wide));
+  space.wide_weights = (uint8_t *)take(&at, TN_QUERIES * tn_wide_bytes(TILE));
+  space.page_weights = (tn_wide *)take(&at, TN_QUERIES * TILE_PAGES * sizeof(tn_wide));
   return space;
 }
 
@@ -134,9 +148,18 @@ static const float *query_at(const attention_job *job, const attention_task *tas
   return tn_floats(&job->call->inputs[0], task->first_row + query / job->ratio) + (uint64_t)head * job->page.key_dim;
 }
 
+/* The integers of all queries of a task over int8 pages. */
+static void widen_queries(const attention_job *job, const attention_task *task, const task_space *space) {
+  if (job->page.dtype != TN_I8) return;
+  uint64_t bytes = tn_wide_bytes(job->page.key_dim);
+  for (uint32_t i = 0; i < task->rows * job->ratio; i++)
+    space->queries[i] = tn_wide_query(query_at(job, task, i), job->page.key_dim, space->wide_queries + i * bytes);
+}
+
 /* One group of queries in one tile. begin[i] .. end[i]: the positions, counted within the tile, that query i sees. */
 typedef struct tile_run {
-  uint32_t queries, begin[TN_QUERIES], end[TN_QUERIES];
+  uint32_t queries, first; /* first: of the task's queries */
+  uint32_t begin[TN_QUERIES], end[TN_QUERIES];
   const float *q[TN_QUERIES];
   uint32_t first_page, end_page; /* that any query sees */
   const uint8_t *keys[TILE_PAGES], *values[TILE_PAGES];
@@ -147,11 +170,12 @@ typedef struct tile_run {
 /* The case of n queries at v vectors of sums each; what no target takes together is never reached. */
 #define QUERIES(n) ((n) <= TN_QUERIES ? (n) : 1)
 #define VECTORS(n, v) ((n) * (v) <= TN_QUERY_SUMS ? (v) : 1)
+#define WIDE_VECTORS(n, v) ((n) * (v) <= TN_WIDE_SUMS ? (v) : 1)
 #define EACH_CASE(of, v, dtype) \
   of(1, v, dtype) of(2, v, dtype) of(3, v, dtype) of(4, v, dtype) of(5, v, dtype) of(6, v, dtype)
 
-static uint32_t vectors_at_once(uint32_t queries, uint32_t left) {
-  return left >= 4 && queries * 4 <= TN_QUERY_SUMS ? 4 : left >= 2 && queries * 2 <= TN_QUERY_SUMS ? 2 : 1;
+static uint32_t vectors_at_once(uint32_t queries, uint32_t left, uint32_t sums) {
+  return left >= 4 && queries * 4 <= sums ? 4 : left >= 2 && queries * 2 <= sums ? 2 : 1;
 }
 
 /* Pages p .. of the run, two at once where registers allow. */
@@ -163,7 +187,7 @@ static uint32_t vectors_at_once(uint32_t queries, uint32_t left) {
 #define SCORE_FUNCTION(name, dtype)                                                                           \
   static void name(const tile_run *run, uint32_t key_dim, float *scores) {                                    \
     for (uint32_t p = run->first_page; p < run->end_page;) {                                                  \
-      uint32_t vectors = vectors_at_once(run->queries, (run->end_page - p) * 2);                              \
+      uint32_t vectors = vectors_at_once(run->queries, (run->end_page - p) * 2, TN_QUERY_SUMS);               \
       switch (run->queries * 8 + vectors) { EACH_CASE(SCORE_CASE, 2, dtype) EACH_CASE(SCORE_CASE, 4, dtype) } \
       p += vectors == 4 ? 2 : 1;                                                                              \
     }                                                                                                         \
@@ -171,7 +195,25 @@ static uint32_t vectors_at_once(uint32_t queries, uint32_t left) {
 SCORE_FUNCTION(score_f32, TN_F32)
 SCORE_FUNCTION(score_f16, TN_F16)
 SCORE_FUNCTION(score_bf16, TN_BF16)
-SCORE_FUNCTION(score_i8, TN_I8)
+
+/* Vectors at .. of the run's int8 pages. */
+#define SCORE_BYTES_CASE(n, v, dtype)                                                                              \
+  case (n)*8 + (v):                                                                                                \
+    tn_score_bytes(QUERIES(n), WIDE_VECTORS(n, v), run->keys + at / 2, run->ahead[0] + at / 2, at % 2, key_dim, q, \
+                   wide, scores + at * TN_LANES);                                                                  \
+    break;
+static void score_bytes(const tile_run *run, const task_space *space, uint32_t key_dim, float *scores) {
+  const tn_wide *wide = space->queries + run->first;
+  const uint8_t *q[TN_QUERIES];
+  for (uint32_t i = 0; i < run->queries; i++) q[i] = space->wide_queries + (run->first + i) * tn_wide_bytes(key_dim);
+  for (uint32_t at = run->first_page * 2; at < run->end_page * 2;) {
+    uint32_t vectors = vectors_at_once(run->queries, run->end_page * 2 - at, TN_WIDE_SUMS);
+    switch (run->queries * 8 + vectors) {
+      EACH_CASE(SCORE_BYTES_CASE, 1, TN_I8) EACH_CASE(SCORE_BYTES_CASE, 2, TN_I8) EACH_CASE(SCORE_BYTES_CASE, 4, TN_I8)
+    }
+    at += vectors;
+  }
+}
 
 /* All vectors of the values' dimension, as many at once as registers allow. */
 #define WEIGH_CASE(n, v, dtype)                                                                                      \
@@ -183,7 +225,8 @@ SCORE_FUNCTION(score_i8, TN_I8)
   static void name(uint32_t queries, const uint8_t *values, const uint8_t *ahead, uint32_t stride, uint32_t begin, \
                    uint32_t end, const float *weights, float *sums) {                                              \
     for (uint32_t d = 0; d < stride;) {                                                                            \
-      uint32_t vectors = vectors_at_once(queries, (stride - d) / TN_LANES), at = d * tn_element_bytes(dtype);      \
+      uint32_t vectors = vectors_at_once(queries, (stride - d) / TN_LANES, TN_QUERY_SUMS),                         \
+               at = d * tn_element_bytes(dtype);                                                                   \
       switch (queries * 8 + vectors) {                                                                             \
         EACH_CASE(WEIGH_CASE, 1, dtype) EACH_CASE(WEIGH_CASE, 2, dtype) EACH_CASE(WEIGH_CASE, 4, dtype)            \
       }                                                                                                            \
@@ -193,16 +236,40 @@ SCORE_FUNCTION(score_i8, TN_I8)
 WEIGH_FUNCTION(weigh_f32, TN_F32)
 WEIGH_FUNCTION(weigh_f16, TN_F16)
 WEIGH_FUNCTION(weigh_bf16, TN_BF16)
-WEIGH_FUNCTION(weigh_i8, TN_I8)
+
+/* A page of int8 values, for all queries of the run. */
+#define WEIGH_BYTES_CASE(n, v, dtype)                                                                            \
+  case (n)*8 + (v):                                                                                              \
+    tn_weigh_bytes(QUERIES(n), WIDE_VECTORS(n, v), run->values[p] + d * 4, run->ahead[1][p] + d * TN_PAGE_SLOTS, \
+                   stride, weights, wide, space->sums + d);                                                      \
+    break;
+static void weigh_bytes(const tile_run *run, const task_space *space, uint32_t p, uint32_t stride) {
+  const uint8_t *weights = space->wide_weights + tn_wide_bytes(p * TN_PAGE_SLOTS);
+  const tn_wide *wide = space->page_weights + p;
+  for (uint32_t d = 0; d < stride;) {
+    uint32_t vectors = vectors_at_once(run->queries, (stride - d) / TN_LANES, TN_WIDE_SUMS);
+    switch (run->queries * 8 + vectors) {
+      EACH_CASE(WEIGH_BYTES_CASE, 1, TN_I8) EACH_CASE(WEIGH_BYTES_CASE, 2, TN_I8) EACH_CASE(WEIGH_BYTES_CASE, 4, TN_I8)
+    }
+    d += vectors * TN_LANES;
+  }
+}
 
 /* Times the scales of the slots from `at` on, where the pages have any. */
 TN_INLINE vf scaled(vf x, const float *const *scales, uint32_t at) {
   return scales ? vf_mul(x, vf_load(scales[at / TN_PAGE_SLOTS] + at % TN_PAGE_SLOTS)) : x;
 }
 
-/* Vectors of scores, from `at` on, become weights; *sum takes them as they are without the values' scales. */
-TN_INLINE void weigh_scores(const int vectors, float *scores, uint32_t at, const vf max, const float *const *scales,
-                            vf *sum) {
+/* A vector of the tile from `at` on, with `other` where query `query` sees nothing. */
+TN_INLINE vf seen_only(const tile_run *run, uint32_t query, uint32_t at, vf x, vf other) {
+  uint32_t begin = run->begin[query], end = run->end[query];
+  if (at < begin) x = vf_select(vi_first(begin - at < TN_LANES ? begin - at : TN_LANES), other, x);
+  if (at + TN_LANES > end) x = vf_select(vi_first(at < end ? end - at : 0), x, other);
+  return x;
+}
+
+/* Vectors of scores, from `at` on, become weights, which are added to *sum. */
+TN_INLINE void weigh_scores(const int vectors, float *scores, uint32_t at, const vf max, vf *sum) {
   vf weight[4];
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) weight[v] = vf_sub(vf_load(scores + at + v * 16), max);
@@ -210,25 +277,22 @@ TN_INLINE void weigh_scores(const int vectors, float *scores, uint32_t at, const
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) {
     *sum = vf_add(*sum, weight[v]);
-    vf_store(scores + at + v * 16, scaled(weight[v], scales, at + (uint32_t)v * 16));
+    vf_store(scores + at + v * 16, weight[v]);
   }
 }
 
-/* The scores of what query `query` of the run sees become weights relative to their maximum; the rest of their vectors
- * is of no use. */
-static partial soften(const attention_job *job, const tile_run *run, uint32_t query, float *scores) {
+/* The scores of what query `query` of the run sees, in units of `unit`, become weights relative to their maximum; the
+ * rest of their vectors is of no use. */
+static partial soften(const attention_job *job, const tile_run *run, uint32_t query, float unit, float *scores) {
   const tn_attention_attributes *a = job->attributes;
-  const bool has_scales = job->page.dtype == TN_I8;
-  const float *const *key_scales = has_scales ? run->key_scales : NULL;
-  const float *const *value_scales = has_scales ? run->value_scales : NULL;
-  const vf scale = vf_set1(a->scale), cap = vf_set1(a->softcap), least = vf_set1(-TN_INFINITY);
-  uint32_t begin = run->begin[query], end = run->end[query], first = begin / TN_LANES * TN_LANES;
+  const float *const *key_scales = job->page.dtype == TN_I8 ? run->key_scales : NULL;
+  const vf scale = vf_set1(a->scale * unit), cap = vf_set1(a->softcap), least = vf_set1(-TN_INFINITY);
+  uint32_t end = run->end[query], first = run->begin[query] / TN_LANES * TN_LANES;
   vf largest = least;
   for (uint32_t i = first; i < end; i += TN_LANES) {
     vf score = vf_mul(scaled(vf_load(scores + i), key_scales, i), scale);
     if (a->softcap > 0.0f) score = vf_mul(cap, tn_tanhs(vf_div(score, cap)));
-    if (i < begin) score = vf_select(vi_first(begin - i), least, score);
-    if (end - i < TN_LANES) score = vf_select(vi_first(end - i), score, least);
+    score = seen_only(run, query, i, score, least);
     largest = vf_max(score, largest);
     vf_store(scores + i, score);
   }
@@ -236,17 +300,35 @@ static partial soften(const attention_job *job, const tile_run *run, uint32_t qu
   const vf max = vf_set1(result.max);
   vf sum = vf_zero();
   uint32_t i = first;
-  for (; i + 3 * TN_LANES < end; i += 4 * TN_LANES) weigh_scores(4, scores, i, max, value_scales, &sum);
-  for (; i < end; i += TN_LANES) weigh_scores(1, scores, i, max, value_scales, &sum);
+  for (; i + 3 * TN_LANES < end; i += 4 * TN_LANES) weigh_scores(4, scores, i, max, &sum);
+  for (; i < end; i += TN_LANES) weigh_scores(1, scores, i, max, &sum);
   result.sum = vf_sum(sum);
   return result;
 }
 
-static void score_tile(const attention_job *job, const tile_run *run, float *scores) {
+/* The integers of one query's weights, times the scales of their values, page by page; what it doesn't see weighs
+ * nothing. */
+static void widen_weights(const tile_run *run, uint32_t query, const task_space *space) {
+  const float *weights = space->weights + query * TILE;
+  uint8_t *to = space->wide_weights + query * tn_wide_bytes(TILE);
+  for (uint32_t p = run->first_page; p < run->end_page; p++) {
+    tn_wide *wide = &space->page_weights[query * TILE_PAGES + p];
+    uint32_t at = p * TN_PAGE_SLOTS;
+    *wide = (tn_wide){0.0f, 0};
+    if (at + TN_PAGE_SLOTS <= run->begin[query] || at >= run->end[query]) continue;
+    vf both[2];
+    for (uint32_t v = 0; v < 2; v++, at += TN_LANES)
+      both[v] = seen_only(run, query, at, scaled(vf_load(weights + at), run->value_scales, at), vf_zero());
+    *wide = tn_wide_weights(both[0], both[1], to + tn_wide_bytes(p * TN_PAGE_SLOTS));
+  }
+}
+
+static void score_tile(const attention_job *job, const tile_run *run, const task_space *space) {
+  float *scores = space->weights;
   switch (job->page.dtype) {
     case TN_F16: score_f16(run, job->page.key_dim, scores); break;
     case TN_BF16: score_bf16(run, job->page.key_dim, scores); break;
-    case TN_I8: score_i8(run, job->page.key_dim, scores); break;
+    case TN_I8: score_bytes(run, space, job->page.key_dim, scores); break;
     default: score_f32(run, job->page.key_dim, scores); break;
   }
 }
@@ -264,8 +346,6 @@ static void weigh_range(const attention_job *job, const tile_run *run, uint32_t 
       weigh_f16(queries, run->values[p], run->ahead[1][p], stride, from, to, w, sums);
     else if (job->page.dtype == TN_BF16)
       weigh_bf16(queries, run->values[p], run->ahead[1][p], stride, from, to, w, sums);
-    else if (job->page.dtype == TN_I8)
-      weigh_i8(queries, run->values[p], run->ahead[1][p], stride, from, to, w, sums);
     else
       weigh_f32(queries, run->values[p], run->ahead[1][p], stride, from, to, w, sums);
     begin = stop;
@@ -314,6 +394,7 @@ static bool start_run(const attention_job *job, const attention_task *task, uint
                       uint32_t tile, tile_run *run) {
   uint32_t base = tile * TILE, lowest = TILE, highest = 0;
   run->queries = queries;
+  run->first = first;
   for (uint32_t i = 0; i < queries; i++) {
     uint32_t begin, end;
     seen(job, task, task->first_row + (first + i) / job->ratio, &begin, &end);
@@ -357,11 +438,17 @@ static void look_ahead(const attention_job *job, tile_run *run, const attention_
 
 /* Results in parts[] and space->sums. */
 static void run_tile(const attention_job *job, const tile_run *run, const task_space *space, partial *parts) {
-  score_tile(job, run, space->weights);
-  for (uint32_t i = 0; i < run->queries; i++)
-    if (run->end[i]) parts[i] = soften(job, run, i, space->weights + i * TILE);
+  const bool bytes = job->page.dtype == TN_I8;
+  score_tile(job, run, space);
+  for (uint32_t i = 0; i < run->queries; i++) {
+    float unit = bytes ? space->queries[run->first + i].scale : 1.0f;
+    if (run->end[i]) parts[i] = soften(job, run, i, unit, space->weights + i * TILE);
+    if (bytes) widen_weights(run, i, space);
+  }
   for (uint32_t d = 0; d < run->queries * job->page.value_stride; d += TN_LANES) vf_store(space->sums + d, vf_zero());
-  weigh_tile(job, run, space->weights, space->sums);
+  if (!bytes) weigh_tile(job, run, space->weights, space->sums);
+  for (uint32_t p = run->first_page; bytes && p < run->end_page; p++)
+    weigh_bytes(run, space, p, job->page.value_stride);
 }
 
 /* y = totals / sum, with the head's sink in the denominator where there is one. */
@@ -400,6 +487,7 @@ static void run_task(void *argument, uint32_t index, uint32_t worker) {
   task_space space = space_of(job, worker);
   uint32_t queries = task.rows * job->ratio, stride = job->page.value_stride, begin, end;
   start_running(space.running, space.totals, queries, stride);
+  widen_queries(job, &task, &space);
   task_tiles(job, &task, &begin, &end);
   for (uint32_t tile = begin; tile < end; tile++) {
     for (uint32_t first = 0; first < queries; first += TN_QUERIES) {
@@ -428,6 +516,7 @@ static void run_split(void *argument, uint32_t index, uint32_t worker) {
   attention_task task = find_task(job, index % job->tasks), next = find_task(job, next_index % job->tasks);
   task_space space = space_of(job, worker);
   uint32_t queries = task.rows * job->ratio;
+  widen_queries(job, &task, &space);
   for (uint32_t first = 0; first < queries; first += TN_QUERIES) {
     uint32_t group = queries - first < TN_QUERIES ? queries - first : TN_QUERIES;
     partial parts[TN_QUERIES];
@@ -492,7 +581,7 @@ tn_status tn_attention(const tn_kernel_call *call) {
   attention_job job = {.call = call, .attributes = a, .ratio = a->heads / a->kv_heads};
   if (!tn_page_of(&job.page, call->inputs[1].dtype, a->kv_heads, a->key_dim, a->value_dim)) return TN_E_UNSUPPORTED;
   job.rows_a_task = most_queries(job.ratio) / job.ratio;
-  job.task_bytes = task_bytes(job.ratio, job.page.value_stride);
+  job.task_bytes = task_bytes(job.ratio, job.page.key_dim, job.page.value_stride);
   job.partial_floats = partial_floats(job.page.value_stride);
   count_tasks(&job);
   uint64_t work = (uint64_t)batch->row_count * a->heads * (a->key_dim + a->value_dim) * batch->context / 16;

@@ -1,4 +1,4 @@
-/* The inner loops of attention: a few queries against pages. See attention.c for the whole. */
+/* The inner loops of attention over floats: a few queries against pages. See attention.c for the whole. */
 #ifndef TENON_KERNELS_ATTENTION_TILE_H
 #define TENON_KERNELS_ATTENTION_TILE_H
 
@@ -8,7 +8,7 @@
 #define TN_ATTENTION_TILE 256u
 
 TN_INLINE uint32_t tn_element_bytes(const uint32_t dtype) {
-  return dtype == TN_F32 ? 4 : dtype == TN_I8 ? 1 : 2;
+  return dtype == TN_F32 ? 4 : 2;
 }
 
 /* Asks for the lines that `bytes` bytes from `at` on lie in. */
@@ -20,7 +20,6 @@ TN_INLINE void tn_prefetch_run(const uint8_t *at, const int bytes) {
 TN_INLINE vf tn_load_elements(const uint8_t *from, const uint32_t dtype, uint64_t at) {
   if (dtype == TN_F16) return vf_load_f16((const uint16_t *)(const void *)from + at);
   if (dtype == TN_BF16) return vf_load_bf16((const uint16_t *)(const void *)from + at);
-  if (dtype == TN_I8) return vf_load_i8((const int8_t *)from + at);
   return vf_load((const float *)(const void *)from + at);
 }
 

@@ -2,20 +2,25 @@
  *
  *     keys    [key dim][32 slots]                     a dimension of 32 keys is two vectors: scores need no reduction
  *     values  [32 slots][value dim, padded to 16]
- *     scales  f32 [32 slots] of keys, then of values               of int8 pages only
  *
- * for each kv head in turn: what one task reads lies together. Elements are f32, f16, bf16 or int8. */
+ * for each kv head in turn: what one task reads lies together. Elements are f32, f16 or bf16. Pages of int8, each plus
+ * 128, have what a dot product of bytes takes at once together: four dimensions of a key, four slots of a value.
+ *
+ *     keys    [key dim / 4, rounded up][32 slots][4]
+ *     values  [32 slots / 4][value dim, padded to 16][4]
+ *     scales  f32 [32 slots] of keys, then of values */
 #ifndef TENON_KERNELS_PAGE_H
 #define TENON_KERNELS_PAGE_H
 
 #include <stdbool.h>
 #include "tenon/device.h"
 
-#define TN_PAGE_LAYOUT 3u /* the layout's id: 1 is the plain one, 2 had the keys of all heads first */
+/* The layout's id. 1 is the plain one, 2 had the keys of all heads first, 3 int8 as it has floats. */
+#define TN_PAGE_LAYOUT 4u
 
 typedef struct tn_page {
   uint32_t dtype, element_bytes;
-  uint32_t key_dim, value_dim, value_stride; /* stride: values from slot to slot */
+  uint32_t key_dim, value_dim, value_stride; /* stride: values of a slot, and from slot to slot where they are floats */
   uint64_t head_bytes;                       /* from head to head */
   uint64_t values, key_scales, value_scales; /* bytes from a head's keys to its values; int8: to the scales */
   uint64_t bytes;                            /* of the page, a multiple of 64 */
@@ -32,7 +37,8 @@ static inline bool tn_page_of(tn_page *page, uint32_t dtype, uint32_t kv_heads, 
   page->value_dim = value_dim;
   page->value_stride = (value_dim + 15) / 16 * 16;
   uint64_t scales = dtype == TN_I8 ? TN_PAGE_SLOTS * sizeof(float) : 0;
-  page->values = (uint64_t)key_dim * TN_PAGE_SLOTS * page->element_bytes;
+  uint64_t key_stride = dtype == TN_I8 ? (key_dim + 3) / 4 * 4 : key_dim;
+  page->values = key_stride * TN_PAGE_SLOTS * page->element_bytes;
   page->key_scales = page->values + (uint64_t)page->value_stride * TN_PAGE_SLOTS * page->element_bytes;
   page->value_scales = page->key_scales + scales;
   page->head_bytes = page->value_scales + scales;

@@ -131,8 +131,9 @@ static void turned_key(const tn_kv_write_attributes *attributes, const float *he
 }
 
 /* Largest magnitude, found on the bits, where NaN is larger than infinity; then the scale and the integers of
- * device.h. Element i goes to to[i * step]. */
-static float put_int8(const float *x, uint32_t count, int8_t *to, uint32_t step) {
+ * device.h, plus 128. Four elements from element i on, which is a multiple of 4, go to to[i * far], to[i * far + near]
+ * and so on. */
+static float put_int8(const float *x, uint32_t count, uint8_t *to, uint64_t far, uint64_t near) {
   vi most = vi_zero();
   for (uint32_t d = 0; d < count; d += TN_LANES) most = vi_max(most, vi_bits(vf_abs(tn_load_some(x + d, count - d))));
   uint32_t bits = (uint32_t)vi_largest(most);
@@ -142,7 +143,8 @@ static float put_int8(const float *x, uint32_t count, int8_t *to, uint32_t step)
   for (uint32_t d = 0; d < count; d += TN_LANES) {
     int8_t q[TN_LANES] = {0};
     if (!zero) vi_store_i8(q, vi_round(vf_mul(tn_load_some(x + d, count - d), inverse)));
-    for (uint32_t i = 0; i < TN_LANES && d + i < count; i++) to[(uint64_t)(d + i) * step] = q[i];
+    for (uint32_t i = 0; i < TN_LANES && d + i < count; i++)
+      to[(d + i) / 4 * 4 * far + i % 4 * near] = (uint8_t)(q[i] + 128);
   }
   return !finite ? TN_NAN : zero ? 0.0f : largest / 127.0f;
 }
@@ -151,9 +153,9 @@ static float put_int8(const float *x, uint32_t count, int8_t *to, uint32_t step)
 static void write_int8(const tn_page *page, uint32_t within, const float *key, const float *value, uint8_t *memory) {
   float *key_scales = (float *)(void *)(memory + page->key_scales),
         *value_scales = (float *)(void *)(memory + page->value_scales);
-  int8_t *keys = (int8_t *)memory, *values = (int8_t *)memory + page->values;
-  key_scales[within] = put_int8(key, page->key_dim, keys + within, TN_PAGE_SLOTS);
-  value_scales[within] = put_int8(value, page->value_dim, values + (uint64_t)within * page->value_stride, 1);
+  uint8_t *values = memory + page->values + within / 4 * 4 * page->value_stride + within % 4;
+  key_scales[within] = put_int8(key, page->key_dim, memory + within * 4, TN_PAGE_SLOTS, 1);
+  value_scales[within] = put_int8(value, page->value_dim, values, 4, 4);
 }
 
 static void write_row(const tn_kernel_call *call, uint32_t row, uint32_t worker) {

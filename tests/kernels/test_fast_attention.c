@@ -16,7 +16,7 @@
 typedef struct attention_case {
   uint32_t dtype, heads, kv_heads, key_dim, value_dim, rotary, pairing, window, length;
   float softcap;
-  int sinks;
+  int sinks, steep; /* steep: queries of ones, keys of ones and minus ones in turn: the largest sums there are */
 } attention_case;
 
 /* Everything of one case: inputs of all positions of one sequence. */
@@ -131,6 +131,9 @@ static void check_case(const attention_case *c) {
   f.q = random_rows(&random, spare, c->heads * c->key_dim, 2);
   f.k = random_rows(&random, spare, c->kv_heads * c->key_dim, 2);
   f.v = random_rows(&random, spare, c->kv_heads * c->value_dim, 2);
+  for (uint32_t i = 0; c->steep && i < spare * c->heads * c->key_dim; i++) ((float *)f.q.data)[i] = 1;
+  for (uint32_t i = 0; c->steep && i < spare * c->kv_heads * c->key_dim; i++)
+    ((float *)f.k.data)[i] = i / (c->kv_heads * c->key_dim) % 2 ? -1.0f : 1.0f;
   if (c->rotary) f.table = random_rows(&random, spare, c->rotary, 1);
   if (c->sinks) {
     f.sinks = vector_of(guarded(c->heads * 4), c->heads);
@@ -145,9 +148,10 @@ static void check_case(const attention_case *c) {
   assert_true(isfinite(want[count - 1]));
   const tn_kernel_set *sets[MAX_SETS];
   uint32_t set_count = fast_sets(sets);
-  uint64_t element = c->dtype == TN_F32 ? 4 : c->dtype == TN_I8 ? 1 : 2, scales = c->dtype == TN_I8 ? 8 : 0;
-  uint64_t slot = (c->key_dim + (c->value_dim + 15) / 16 * 16) * element + scales;
-  uint64_t own = (c->kv_heads * TN_PAGE_SLOTS * slot + 63) / 64 * 64;
+  tn_state_layout packed;
+  const char *why;
+  assert_int_equal(tn_packed_state_layout(&desc, &packed, &why), TN_OK);
+  uint64_t own = packed.page_bytes;
   for (uint32_t s = 0; s < set_count; s++) {
     run_all(&f, sets[s], pools[0], own, c->length, 0, 1, first);
     double error = float_error(first, want, count);
@@ -219,6 +223,15 @@ static void test_attributes(void **state) {
       .dtype = TN_F16, .heads = 60, .kv_heads = 1, .key_dim = 16, .value_dim = 16, .length = 35, .sinks = 1});
 }
 
+/* Sums of integers, whose ranges shrink where there are many dimensions, stay within 32 bits. */
+static void test_many_dimensions(void **state) {
+  (void)state;
+  check_case(&(attention_case){
+      .dtype = TN_I8, .heads = 2, .kv_heads = 2, .key_dim = 512, .value_dim = 16, .length = 40, .steep = 1});
+  check_case(&(attention_case){
+      .dtype = TN_I8, .heads = 2, .kv_heads = 1, .key_dim = 1000, .value_dim = 16, .length = 40, .steep = 1});
+}
+
 /* Longer than several tiles, so that single rows are cut into tiles over the threads. */
 static void test_long(void **state) {
   (void)state;
@@ -234,6 +247,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dtypes_and_heads),
       cmocka_unit_test(test_attributes),
+      cmocka_unit_test(test_many_dimensions),
       cmocka_unit_test(test_long),
   };
   return cmocka_run_group_tests(tests, make_pools, end_pools);

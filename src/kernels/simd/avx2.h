@@ -230,6 +230,31 @@ static inline vi vd_end_bytes(vd acc, int32_t start) {
 }
 #endif
 
+/* Sums of pairs of 16-bit products; bytes of even and of odd places are widened apart. */
+typedef vi vw;
+static inline vw vw_begin(int32_t total) {
+  return vi_set1((int32_t)(0u - 128u * (uint32_t)total));
+}
+static inline void vw_store(void *to, vi x) {
+  const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6, 7,
+                                         8, 9, 12, 13, 10, 11, 14, 15);
+  __m256i halves = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+  _mm256_storeu_si256((__m256i *)to, _mm256_shuffle_epi8(halves, order));
+}
+static inline __m256i tn_add_wide(__m256i acc, __m256i w, __m256i even, __m256i odd) {
+  acc = _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_and_si256(w, _mm256_set1_epi16(255)), even));
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_srli_epi16(w, 8), odd));
+}
+static inline vw vw_add(vw acc, vi w, const void *four) {
+  int32_t pairs[2];
+  __builtin_memcpy(pairs, four, 8);
+  const __m256i even = _mm256_set1_epi32(pairs[0]), odd = _mm256_set1_epi32(pairs[1]);
+  return (vw){tn_add_wide(acc.a, w.a, even, odd), tn_add_wide(acc.b, w.b, even, odd)};
+}
+static inline vi vw_end(vw acc) {
+  return acc;
+}
+
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */
 __attribute__((always_inline)) static inline void tn_prefetch(const void *p) {
   _mm_prefetch((const char *)p, _MM_HINT_T0);

@@ -10,6 +10,7 @@
 #define TN_FLOAT_PANELS 2
 #define TN_QUERIES 6
 #define TN_QUERY_SUMS 24
+#define TN_WIDE_SUMS 12
 
 typedef __m512 vf;
 typedef __m512i vi;
@@ -182,6 +183,16 @@ static inline vi vd_end_nibbles(vd acc, int32_t start) {
   (void)start;
   return acc;
 }
+
+/* Plus 128, its lowest 8 bits less 128 as a byte of their own: the upper byte, then the lower, is what wide.h says. */
+#define TN_OWN_WIDE_STORE
+static inline void vw_store(void *to, vi x) {
+  const __m256i order =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(1, 3, 5, 7, 0, 2, 4, 6, 9, 11, 13, 15, 8, 10, 12, 14));
+  __m256i halves = _mm256_add_epi16(_mm512_cvtepi32_epi16(x), _mm256_set1_epi16(128));
+  _mm256_storeu_si256((__m256i *)to, _mm256_shuffle_epi8(_mm256_xor_si256(halves, _mm256_set1_epi16(128)), order));
+}
+#include "kernels/simd/wide.h"
 
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */
 __attribute__((always_inline)) static inline void tn_prefetch(const void *p) {

@@ -266,6 +266,8 @@ static inline vi vd_end_nibbles(vd acc, int32_t start) {
   return vd_end_bytes(acc, start);
 }
 
+#include "kernels/simd/wide.h"
+
 static inline void tn_prefetch(const void *p) {
   __builtin_prefetch(p);
 }

@@ -24,6 +24,9 @@
 #define TN_FLOAT_PANELS 1
 #define TN_QUERIES 3
 #define TN_QUERY_SUMS 6
+#if defined(__ARM_FEATURE_DOTPROD)
+#define TN_WIDE_SUMS 3
+#endif
 
 static inline vf vf_fma(vf x, vf y, vf z) {
 #define EACH(q) vfmaq_f32(z.q, x.q, y.q)
@@ -95,6 +98,70 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
   vst1q_u16(p, vuzp2q_u16(low, (uint16x8_t)tn_rounded_bf16(x.b)));
   vst1q_u16(p + 8, vuzp2q_u16(high, (uint16x8_t)tn_rounded_bf16(x.d)));
 }
+
+/* Integers as wide.h has them, or widened: bytes of even and of odd places apart. */
+#if defined(__ARM_FEATURE_DOTPROD)
+typedef struct vw {
+  vi high, low;
+} vw;
+static inline vw vw_begin(int32_t total) {
+  (void)total;
+  return (vw){vi_zero(), vi_zero()};
+}
+static inline vw vw_add(vw acc, vi w, const void *four) {
+  int32_t bytes[2];
+  __builtin_memcpy(bytes, four, 8);
+  const int8x16_t high = vreinterpretq_s8_s32(vdupq_n_s32(bytes[0])), low = vreinterpretq_s8_s32(vdupq_n_s32(bytes[1]));
+  const vi x = vi_xor(w, vi_set1((int32_t)0x80808080u));
+#define EACH(q) vdotq_s32(acc.high.q, vreinterpretq_s8_s32(x.q), high)
+  acc.high = TN_QUARTERS(vi, EACH);
+#undef EACH
+#define EACH(q) vdotq_s32(acc.low.q, vreinterpretq_s8_s32(x.q), low)
+  acc.low = TN_QUARTERS(vi, EACH);
+#undef EACH
+  return acc;
+}
+static inline vi vw_end(vw acc) {
+  return vi_add(vi_shift_left(acc.high, 8), acc.low);
+}
+/* Plus 128, the upper byte; and the lower less 128. */
+static inline void vw_store(void *to, vi x) {
+  const uint8x16_t order = {1, 3, 5, 7, 0, 2, 4, 6, 9, 11, 13, 15, 8, 10, 12, 14};
+  const int16x8_t half = vdupq_n_s16(128);
+  int16x8_t low = vuzp1q_s16((int16x8_t)x.a, (int16x8_t)x.b), high = vuzp1q_s16((int16x8_t)x.c, (int16x8_t)x.d);
+  vst1q_u8((uint8_t *)to, vqtbl1q_u8((uint8x16_t)veorq_s16(vaddq_s16(low, half), half), order));
+  vst1q_u8((uint8_t *)to + 16, vqtbl1q_u8((uint8x16_t)veorq_s16(vaddq_s16(high, half), half), order));
+}
+#else
+typedef vi vw;
+static inline vw vw_begin(int32_t total) {
+  return vi_set1((int32_t)(0u - 128u * (uint32_t)total));
+}
+static inline int32x4_t tn_add_wide(int32x4_t acc, int32x4_t w, int16x8_t even, int16x8_t odd) {
+  const int16x8_t first = (int16x8_t)vandq_s32(w, vdupq_n_s32(0x00ff00ff));
+  const int16x8_t second = (int16x8_t)vshrq_n_u16((uint16x8_t)w, 8);
+  int32x4_t low = vmull_s16(vget_low_s16(first), vget_low_s16(even)), high = vmull_high_s16(first, even);
+  low = vmlal_s16(low, vget_low_s16(second), vget_low_s16(odd));
+  return vaddq_s32(acc, vpaddq_s32(low, vmlal_high_s16(high, second, odd)));
+}
+static inline vw vw_add(vw acc, vi w, const void *four) {
+  int32_t pairs[2];
+  __builtin_memcpy(pairs, four, 8);
+  const int16x8_t even = (int16x8_t)vdupq_n_s32(pairs[0]), odd = (int16x8_t)vdupq_n_s32(pairs[1]);
+#define EACH(q) tn_add_wide(acc.q, w.q, even, odd)
+  return TN_QUARTERS(vw, EACH);
+#undef EACH
+}
+static inline vi vw_end(vw acc) {
+  return acc;
+}
+static inline void vw_store(void *to, vi x) {
+  const uint8x16_t order = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};
+  int16x8_t low = vuzp1q_s16((int16x8_t)x.a, (int16x8_t)x.b), high = vuzp1q_s16((int16x8_t)x.c, (int16x8_t)x.d);
+  vst1q_u8((uint8_t *)to, vqtbl1q_u8((uint8x16_t)low, order));
+  vst1q_u8((uint8_t *)to + 16, vqtbl1q_u8((uint8x16_t)high, order));
+}
+#endif
 
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */
 __attribute__((always_inline)) static inline void tn_prefetch(const void *p) {

@@ -29,6 +29,11 @@
  *   vd_end_bytes(acc, start): the sums plus start, which is given twice so that each target may take it where it likes
  *   vd_add_nibbles, vd_end_nibbles: the same for bytes of w below 16, at which most targets are faster
  *   All exact, for `four` in -127..127.
+ * Dot products of bytes with 16-bit integers
+ *   vw: sums under way
+ *   vw_store(to, x): 16 integers of magnitude TN_WIDE_MOST at most, in 32 bytes, as vw_add takes them: four in 8 bytes
+ *   vw_begin(total), vw_add(acc, w, four): adds sum over j < 4 of ((uint8)w[l].byte[j] - 128) * four[j] to lane l,
+ * where `total` is the sum of all integers that are going to be added; vw_end(acc): the sums. All exact, modulo 2^32.
  * tn_prefetch(address), tn_prefetch_far(address): into the first, and only into the second cache
  *
  * And what fits its registers
@@ -60,6 +65,10 @@
 #endif
 
 #define TN_LANES 16u
+#define TN_WIDE_MOST 32639 /* 127 * 256 + 127 */
+#ifndef TN_WIDE_SUMS
+#define TN_WIDE_SUMS TN_QUERY_SUMS
+#endif
 #ifndef TN_OWN_FMA_ONE
 static inline vf vf_fma_one(vf a, const float *one, vf c) {
   return vf_fma(a, vf_set1(*one), c);

@@ -122,7 +122,24 @@ static uint64_t model_fingerprint(const tn_runner *runner) {
   return hash;
 }
 
-/* All that says how the graph is computed: ops, where they run, types of values, the devices, the version. */
+/* The ids of the layouts that devices keep KV and states in. */
+static tn_status add_layouts(tn_runner *runner, uint64_t *hash, tn_error *error) {
+  const runner_shape *shape = runner->shapes;
+  for (size_t p = 0; p < shape->plan.partition_count; p++) {
+    const tn_partition *partition = shape->plan.partitions + p;
+    for (uint32_t i = 0; i < partition->program->state_count; i++) {
+      const tn_state_desc desc = tn_runner_state_desc(shape->graph->values + partition->states[i]);
+      tn_state_layout layout = {.size = sizeof layout};
+      tn_status status = tn_device_state_layout(opened_of(runner, partition->device), &desc, &layout, error);
+      if (status != TN_OK) return status;
+      *hash = add_number(*hash, layout.id);
+    }
+  }
+  return TN_OK;
+}
+
+/* All that says how the graph is computed and what its results are kept in: ops, where they run, types of values, the
+ * devices, their layouts, the version. */
 static tn_status configuration_fingerprint(tn_runner *runner, uint64_t *fingerprint, tn_error *error) {
   const tn_graph *graph = runner->shapes[0].graph;
   uint64_t hash = add(2, tn_version(), strlen(tn_version()));
@@ -148,7 +165,7 @@ static tn_status configuration_fingerprint(tn_runner *runner, uint64_t *fingerpr
     hash = add(hash, value->dims, value->rank * sizeof *value->dims);
   }
   *fingerprint = hash;
-  return TN_OK;
+  return add_layouts(runner, fingerprint, error);
 }
 
 tn_status tn_runner_fingerprint(tn_runner *runner, uint64_t *model, uint64_t *configuration, tn_error *error) {

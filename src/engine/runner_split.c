@@ -161,13 +161,14 @@ static tn_status cannot_fit(const splitter *s, tn_error *error) {
     slots += s->layers[layer].slot * s->slots;
   }
   for (uint32_t d = 0; d < s->device_count; d++) present += s->free[d];
+  const uint64_t kv = page * s->pages, needed = weights + kv + slots + s->fixed * s->device_count;
   return tn_fail(error, TN_E_MEMORY,
                  "place: the model does not fit on %u device%s %s: %llu bytes are needed (weights %llu, KV at least "
                  "%llu, states %llu, and %llu on each device for the steps), %llu are free, %llu on the first",
                  s->device_count, s->device_count == 1 ? " of" : "s of", opened_of(s->runner, 0)->driver->name,
-                 (unsigned long long)(weights + page * s->pages + slots + s->fixed * s->device_count),
-                 (unsigned long long)weights, (unsigned long long)(page * s->pages), (unsigned long long)slots,
-                 (unsigned long long)s->fixed, (unsigned long long)present, (unsigned long long)s->free[0]);
+                 (unsigned long long)needed, (unsigned long long)weights, (unsigned long long)kv,
+                 (unsigned long long)slots, (unsigned long long)s->fixed, (unsigned long long)present,
+                 (unsigned long long)s->free[0]);
 }
 
 /* Pages that are wanted: what was asked for, cut by the limit as the runner will cut them. */

@@ -10,8 +10,8 @@ static float scale_at(const uint8_t *panel, tn_layout_shape shape, uint32_t bloc
     const uint16_t *shared = (const uint16_t *)(const void *)(panel + tn_layout_group_at(shape, block));
     return tn_f16_to_f32(shared[shape.minimum ? index : lane]) * (float)(int8_t)scales[index];
   }
-  if (shape.scale_floats) return ((const float *)(const void *)scales)[index];
-  return tn_f16_to_f32(((const uint16_t *)(const void *)scales)[index]);
+  uint16_t half = ((const uint16_t *)(const void *)scales)[index];
+  return shape.scale_bf16 ? tn_bf16_to_f32(half) : tn_f16_to_f32(half);
 }
 
 /* One lane of a panel of a block layout: y[columns] = values * factor. */

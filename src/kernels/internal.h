@@ -132,10 +132,12 @@ uint64_t tn_slab_bytes(uint64_t columns);
 uint32_t tn_units_a_task(const tn_product *product, uint64_t all, uint32_t workers, bool again);
 
 /* Vector v < 8 of a block's quants: 16 lanes of four bytes, columns 4v .. 4v + 3. */
-TN_INLINE vi tn_load_quants(const uint8_t *quants, const int bits, const int v) {
+TN_INLINE vi tn_load_quants(const uint8_t *quants, const tn_layout_shape shape, const int v) {
+  const int bits = shape.bits;
   if (bits == 8) return vi_load(quants + v * 64);
   vi both = vi_load(quants + v % 4 * 64);
   vi low = vi_and(v < 4 ? both : vi_shift_right(both, 4), vi_set1(0x0f0f0f0f));
+  if (shape.codes) return vi_look_up(tn_layout_values((tn_layout_codes)shape.codes), low);
   if (bits == 4) return low;
   vi upper = vi_load(quants + 256 + v / 4 * 64);
   switch (v % 4) {
@@ -155,20 +157,8 @@ TN_INLINE vf tn_load_scale(const uint8_t *panel, const tn_layout_shape shape, ui
     const uint8_t *shared = panel + tn_layout_group_at(shape, block) + (shape.minimum ? 32 * which : 0);
     return vf_mul(vf_load_f16((const uint16_t *)(const void *)shared), vf_load_i8((const int8_t *)scales + 16 * which));
   }
-  if (shape.scale_floats) return vf_load((const float *)(const void *)scales + 16 * which);
-  return vf_load_f16((const uint16_t *)(const void *)scales + 16 * which);
-}
-
-/* A block layout, as constants where it is used: what tn_layout_shape has. */
-typedef struct tn_block_format {
-  int bits, scale_floats, minimum, halves, factors, offset;
-} tn_block_format;
-TN_INLINE tn_layout_shape tn_shape_of_format(const tn_block_format f) {
-  return (tn_layout_shape){.bits = (uint8_t)f.bits,
-                           .scale_floats = (uint8_t)f.scale_floats,
-                           .minimum = (uint8_t)f.minimum,
-                           .halves = (uint8_t)f.halves,
-                           .factors = (uint8_t)f.factors};
+  const uint16_t *halves = (const uint16_t *)(const void *)scales + 16 * which;
+  return shape.scale_bf16 ? vf_load_bf16(halves) : vf_load_f16(halves);
 }
 
 /* Asks for what lies TN_PREFETCH bytes ahead, a block's worth a block: the system's own prefetchers stop at the end of

@@ -26,7 +26,9 @@
  *            vector 4, lane l, byte j: bits 2i, 2i + 1: the upper two of k = 4i + j, i < 4
  *            vector 5, lane l, byte j: bits 2i, 2i + 1: the upper two of k = 16 + 4i + j
  *     bytes, vector v < 8, lane l:    byte j      k = 4v + j
- *     scales of a block:              16 d, then 16 m where there are (f16 or f32)
+ *     scales of a block:              16 d, then 16 m where there are (f16 or bf16)
+ *
+ * Where nibbles are codes, q is what tn_layout_values has at that place.
  *
  * With factors (the K-quants) a scale is the product, which a float holds exactly, of an f16 that 8 blocks share and an
  * int8 of the block. Such a group of 256 columns:
@@ -47,7 +49,7 @@
 #define TN_BLOCK 32u
 
 /* Goes up whenever weights of any kind below come to lie differently: what was packed before is packed anew. */
-#define TN_LAYOUT_VERSION 4u
+#define TN_LAYOUT_VERSION 5u
 
 /* Numbers are stored beside packed weights and never change their meaning. */
 typedef enum tn_layout_kind {
@@ -58,26 +60,32 @@ typedef enum tn_layout_kind {
   TN_LAYOUT_BF16 = 4,
   TN_LAYOUT_NIBBLE_D16 = 5,  /* (q - 8) d: Q4_0 */
   TN_LAYOUT_NIBBLE_DM16 = 6, /* q d + m: Q4_1 */
-  TN_LAYOUT_BYTE_D16 = 7,    /* (q - 128) d: Q8_0, IQ4_NL */
+  TN_LAYOUT_BYTE_D16 = 7,    /* (q - 128) d: Q8_0 */
   TN_LAYOUT_SIX_D16 = 12,    /* (q - 16) d: Q5_0 */
   TN_LAYOUT_SIX_DM16 = 13,   /* q d + m: Q5_1 */
   TN_LAYOUT_NIBBLE_DMK = 16, /* q d + m, with factors: Q4_K */
   TN_LAYOUT_SIX_DMK = 17,    /* q d + m, with factors: Q5_K */
   TN_LAYOUT_SIX_HALVES = 18, /* (q - 32) d, with factors of 16 columns: Q6_K, Q3_K */
-  TN_LAYOUT_BYTE_D32 = 19,   /* (q - 128) d, f32 scales: IQ4_XS, MXFP4, MXFP6 */
+  TN_LAYOUT_BYTE_B16 = 20,   /* (q - 128) d, d in bf16: MXFP6 */
+  TN_LAYOUT_IQ4_D16 = 21,    /* codes, (q - 128) d: IQ4_NL */
+  TN_LAYOUT_IQ4_DK = 22,     /* codes, (q - 128) d, with factors: IQ4_XS */
+  TN_LAYOUT_E2M1_B16 = 23,   /* codes, (q - 12) d, d in bf16: MXFP4 */
   TN_LAYOUT_KINDS
 } tn_layout_kind;
 #define TN_LAYOUT_GATED 0x100u /* added to the id: pairs of panels */
 
+typedef enum tn_layout_codes { TN_CODES_NONE, TN_CODES_IQ4, TN_CODES_E2M1 } tn_layout_codes;
+
 /* What makes the layouts differ. */
 typedef struct tn_layout_shape {
-  uint8_t step_bytes;   /* float layouts: bytes of a value; 0: a block layout */
-  uint8_t bits;         /* of a quant: 4, 6 or 8 */
-  uint8_t scale_floats; /* scales are f32, else f16 */
-  uint8_t minimum;      /* there is an m */
-  uint8_t halves;       /* two factors a block, of 16 columns each */
-  uint8_t factors;      /* scales are products of a group's f16 and a block's int8 */
-  uint8_t offset;       /* taken from q */
+  uint8_t step_bytes; /* float layouts: bytes of a value; 0: a block layout */
+  uint8_t bits;       /* of a quant: 4, 6 or 8 */
+  uint8_t codes;      /* nibbles stand for values of a table: tn_layout_codes */
+  uint8_t scale_bf16; /* scales are bf16, else f16 */
+  uint8_t minimum;    /* there is an m */
+  uint8_t halves;     /* two factors a block, of 16 columns each */
+  uint8_t factors;    /* scales are products of a group's f16 and a block's int8 */
+  uint8_t offset;     /* taken from q */
 } tn_layout_shape;
 
 static inline tn_layout_shape tn_layout_shape_of(uint32_t kind) {
@@ -93,7 +101,10 @@ static inline tn_layout_shape tn_layout_shape_of(uint32_t kind) {
     case TN_LAYOUT_NIBBLE_DMK: return (tn_layout_shape){.bits = 4, .minimum = 1, .factors = 1};
     case TN_LAYOUT_SIX_DMK: return (tn_layout_shape){.bits = 6, .minimum = 1, .factors = 1};
     case TN_LAYOUT_SIX_HALVES: return (tn_layout_shape){.bits = 6, .halves = 1, .factors = 1, .offset = 32};
-    case TN_LAYOUT_BYTE_D32: return (tn_layout_shape){.bits = 8, .scale_floats = 1, .offset = 128};
+    case TN_LAYOUT_BYTE_B16: return (tn_layout_shape){.bits = 8, .scale_bf16 = 1, .offset = 128};
+    case TN_LAYOUT_IQ4_D16: return (tn_layout_shape){.bits = 4, .codes = TN_CODES_IQ4, .offset = 128};
+    case TN_LAYOUT_IQ4_DK: return (tn_layout_shape){.bits = 4, .codes = TN_CODES_IQ4, .factors = 1, .offset = 128};
+    case TN_LAYOUT_E2M1_B16: return (tn_layout_shape){.bits = 4, .codes = TN_CODES_E2M1, .scale_bf16 = 1, .offset = 12};
     default: return (tn_layout_shape){0};
   }
 }
@@ -106,7 +117,14 @@ static inline uint32_t tn_layout_quant_bytes(tn_layout_shape shape) {
 /* With factors: the block's share of the group's. */
 static inline uint32_t tn_layout_scale_bytes(tn_layout_shape shape) {
   if (shape.factors) return TN_PANEL_ROWS * 2u + TN_GROUP_SCALE_BYTES / TN_GROUP_BLOCKS;
-  return TN_PANEL_ROWS * (shape.scale_floats ? 4u : 2u) * (shape.minimum ? 2u : 1u);
+  return TN_PANEL_ROWS * 2u * (shape.minimum ? 2u : 1u);
+}
+
+/* q by code: of IQ4 its value + 128, of E2M1 twice its value + 12. */
+static inline const uint8_t *tn_layout_values(tn_layout_codes codes) {
+  static const uint8_t iq4[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+  static const uint8_t e2m1[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+  return codes == TN_CODES_IQ4 ? iq4 : e2m1;
 }
 
 /* Column `k` < 32 of lane `lane` in the quants of a block. */
@@ -114,6 +132,7 @@ static inline int tn_layout_quant(tn_layout_shape shape, const uint8_t *quants, 
   if (shape.bits == 8) return quants[k / 4 * 64 + lane * 4 + k % 4];
   uint32_t within = k % 16;
   int byte = quants[within / 4 * 64 + lane * 4 + within % 4], low = k < 16 ? byte & 15 : byte >> 4;
+  if (shape.codes) return tn_layout_values((tn_layout_codes)shape.codes)[low];
   if (shape.bits == 4) return low;
   return low | (quants[256 + k / 16 * 64 + lane * 4 + k % 4] >> (within / 4 * 2) & 3) << 4;
 }

@@ -56,27 +56,33 @@ void tn_slab_blocks(void *slab, const tn_activations *x, uint32_t rows, uint32_t
 #define tile tn_quarters_tile
 #else
 
-TN_INLINE vd add(vd acc, vi w, const int8_t *q, const int bits, const int v) {
-  return bits == 4 ? vd_add_nibbles(acc, w, q + 4 * v) : vd_add_bytes(acc, w, q + 4 * v);
+/* Are q below 16? */
+TN_INLINE bool has_nibbles(const tn_layout_shape f) {
+  return f.bits == 4 && !f.codes;
 }
 
-TN_INLINE vf total(vd acc, const tn_block_format f, int32_t start) {
-  return vf_from_vi(f.bits == 4 ? vd_end_nibbles(acc, f.offset ? start : 0) : vd_end_bytes(acc, f.offset ? start : 0));
+TN_INLINE vd add(vd acc, vi w, const int8_t *q, const tn_layout_shape f, const int v) {
+  return has_nibbles(f) ? vd_add_nibbles(acc, w, q + 4 * v) : vd_add_bytes(acc, w, q + 4 * v);
+}
+
+TN_INLINE vf total(vd acc, const tn_layout_shape f, int32_t start) {
+  if (!f.offset) start = 0;
+  return vf_from_vi(has_nibbles(f) ? vd_end_nibbles(acc, start) : vd_end_bytes(acc, start));
 }
 
 /* Integer dot products of vectors [begin, end) of a block with every row, the total of row r in sums[r]. Either a row's
  * sum stays in a register while the weights, all in registers, go by, or the other way round. */
-TN_INLINE void dot_block(const int rows, const tn_block_format f, const int begin, const int end, const uint8_t *quants,
+TN_INLINE void dot_block(const int rows, const tn_layout_shape f, const int begin, const int end, const uint8_t *quants,
                          const uint8_t *slab, const int32_t *start, vf *sums) {
 #if TN_WEIGHTS_IN_REGISTERS
   vi w[8];
 #pragma GCC unroll 8
-  for (int v = begin; v < end; v++) w[v] = tn_load_quants(quants, f.bits, v);
+  for (int v = begin; v < end; v++) w[v] = tn_load_quants(quants, f, v);
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) {
     vd acc = vd_begin(f.offset ? start[r] : 0);
 #pragma GCC unroll 8
-    for (int v = begin; v < end; v++) acc = add(acc, w[v], (const int8_t *)slab + r * 32, f.bits, v);
+    for (int v = begin; v < end; v++) acc = add(acc, w[v], (const int8_t *)slab + r * 32, f, v);
     sums[r] = total(acc, f, start[r]);
   }
 #else
@@ -85,9 +91,9 @@ TN_INLINE void dot_block(const int rows, const tn_block_format f, const int begi
   for (int r = 0; r < rows; r++) acc[r] = vd_begin(f.offset ? start[r] : 0);
 #pragma GCC unroll 8
   for (int v = begin; v < end; v++) {
-    const vi w = tn_load_quants(quants, f.bits, v);
+    const vi w = tn_load_quants(quants, f, v);
 #pragma GCC unroll 16
-    for (int r = 0; r < rows; r++) acc[r] = add(acc[r], w, (const int8_t *)slab + r * 32, f.bits, v);
+    for (int r = 0; r < rows; r++) acc[r] = add(acc[r], w, (const int8_t *)slab + r * 32, f, v);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) sums[r] = total(acc[r], f, start[r]);
@@ -95,17 +101,16 @@ TN_INLINE void dot_block(const int rows, const tn_block_format f, const int begi
 }
 
 /* The tile; all but the pointers are constants where it is used. */
-TN_INLINE void tile(const int rows, const tn_block_format f, const tn_matrix *matrix, const uint8_t *panel,
+TN_INLINE void tile(const int rows, const tn_layout_shape f, const tn_matrix *matrix, const uint8_t *panel,
                     const uint8_t *slab, float *out) {
-  const tn_layout_shape shape = tn_shape_of_format(f);
   const bool two = f.minimum || f.halves;
   vf acc[TN_TILE_ROWS], sums[TN_TILE_ROWS];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) acc[r] = vf_zero();
   for (uint32_t b = 0; b < matrix->columns / TN_BLOCK; b++) {
-    const uint8_t *quants = panel + tn_layout_quants_at(shape, b);
-    if (rows <= 8) tn_prefetch_block(quants, (int)(tn_layout_quant_bytes(shape) + tn_layout_scale_bytes(shape)));
-    const vf d = tn_load_scale(panel, shape, b, 0), second = two ? tn_load_scale(panel, shape, b, 1) : vf_zero();
+    const uint8_t *quants = panel + tn_layout_quants_at(f, b);
+    if (rows <= 8) tn_prefetch_block(quants, (int)(tn_layout_quant_bytes(f) + tn_layout_scale_bytes(f)));
+    const vf d = tn_load_scale(panel, f, b, 0), second = two ? tn_load_scale(panel, f, b, 1) : vf_zero();
     const float *scale = (const float *)(const void *)(slab + rows * 32);
     const int32_t *start = (const int32_t *)(const void *)(scale + rows);
     dot_block(rows, f, 0, f.halves ? 4 : 8, quants, slab, start, sums);
@@ -128,31 +133,31 @@ TN_INLINE void tile(const int rows, const tn_block_format f, const tn_matrix *ma
 #endif
 
 /* The case of n rows; for more rows than the target's tiles have it is never reached. */
-#define TN_CASE(n, ...) \
-  case n: tile(n <= TN_TILE_ROWS ? n : 1, (const tn_block_format){__VA_ARGS__}, matrix, panel, slab, out); break;
-/* clang-format off */
-#define TN_CASES(...)                                                                                  \
-  TN_CASE(1, __VA_ARGS__)                                                                              \
-  TN_CASE(2, __VA_ARGS__)                                                                              \
-  TN_CASE(3, __VA_ARGS__) TN_CASE(4, __VA_ARGS__) TN_CASE(5, __VA_ARGS__) TN_CASE(6, __VA_ARGS__)      \
-      TN_CASE(7, __VA_ARGS__) TN_CASE(8, __VA_ARGS__) TN_CASE(9, __VA_ARGS__) TN_CASE(10, __VA_ARGS__) \
-          TN_CASE(11, __VA_ARGS__) TN_CASE(12, __VA_ARGS__)
-/* clang-format on */
+#define TN_CASE(n, kind) \
+  case n: tile(n <= TN_TILE_ROWS ? n : 1, tn_layout_shape_of(kind), matrix, panel, slab, out); break;
 
-/* One function a layout: bits, f32 scales, minimum, halves, factors, offset. */
-#define TN_TILE(name, ...)                                                                                          \
+/* One function a layout. */
+/* clang-format off */
+#define TN_TILE(name, kind)                                                                                         \
   static void name(const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, uint32_t rows, float *out) { \
-    switch (rows) { TN_CASES(__VA_ARGS__) }                                                                         \
+    switch (rows) {                                                                                                 \
+      TN_CASE(1, kind) TN_CASE(2, kind) TN_CASE(3, kind) TN_CASE(4, kind) TN_CASE(5, kind) TN_CASE(6, kind)         \
+      TN_CASE(7, kind) TN_CASE(8, kind) TN_CASE(9, kind) TN_CASE(10, kind) TN_CASE(11, kind) TN_CASE(12, kind)      \
+    }                                                                                                               \
   }
-TN_TILE(tile_nibble_d16, 4, 0, 0, 0, 0, 8)
-TN_TILE(tile_nibble_dm16, 4, 0, 1, 0, 0, 0)
-TN_TILE(tile_byte_d16, 8, 0, 0, 0, 0, 128)
-TN_TILE(tile_nibble_dmk, 4, 0, 1, 0, 1, 0)
-TN_TILE(tile_six_d16, 6, 0, 0, 0, 0, 16)
-TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0)
-TN_TILE(tile_six_dmk, 6, 0, 1, 0, 1, 0)
-TN_TILE(tile_six_halves, 6, 0, 0, 1, 1, 32)
-TN_TILE(tile_byte_d32, 8, 1, 0, 0, 0, 128)
+/* clang-format on */
+TN_TILE(tile_nibble_d16, TN_LAYOUT_NIBBLE_D16)
+TN_TILE(tile_nibble_dm16, TN_LAYOUT_NIBBLE_DM16)
+TN_TILE(tile_byte_d16, TN_LAYOUT_BYTE_D16)
+TN_TILE(tile_nibble_dmk, TN_LAYOUT_NIBBLE_DMK)
+TN_TILE(tile_six_d16, TN_LAYOUT_SIX_D16)
+TN_TILE(tile_six_dm16, TN_LAYOUT_SIX_DM16)
+TN_TILE(tile_six_dmk, TN_LAYOUT_SIX_DMK)
+TN_TILE(tile_six_halves, TN_LAYOUT_SIX_HALVES)
+TN_TILE(tile_byte_b16, TN_LAYOUT_BYTE_B16)
+TN_TILE(tile_iq4_d16, TN_LAYOUT_IQ4_D16)
+TN_TILE(tile_iq4_dk, TN_LAYOUT_IQ4_DK)
+TN_TILE(tile_e2m1_b16, TN_LAYOUT_E2M1_B16)
 
 static void tile_panel(const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, uint32_t rows, float *out) {
   switch (matrix->kind) {
@@ -164,7 +169,10 @@ static void tile_panel(const tn_matrix *matrix, const uint8_t *panel, const uint
     case TN_LAYOUT_SIX_DM16: tile_six_dm16(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_SIX_DMK: tile_six_dmk(matrix, panel, slab, rows, out); break;
     case TN_LAYOUT_SIX_HALVES: tile_six_halves(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_BYTE_D32: tile_byte_d32(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_BYTE_B16: tile_byte_b16(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_IQ4_D16: tile_iq4_d16(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_IQ4_DK: tile_iq4_dk(matrix, panel, slab, rows, out); break;
+    case TN_LAYOUT_E2M1_B16: tile_e2m1_b16(matrix, panel, slab, rows, out); break;
     default: break;
   }
 }

@@ -30,7 +30,7 @@ void tn_widen_block(const tn_matrix *matrix, const uint8_t *panel, uint32_t bloc
   const vf second = two ? tn_load_scale(panel, shape, block, 1) : vf_zero();
 #pragma GCC unroll 8
   for (int v = 0; v < 8; v++) {
-    vi q = tn_load_quants(quants, shape.bits, v);
+    vi q = tn_load_quants(quants, shape, v);
     for (unsigned j = 0; j < 4; j++) {
       vi number = vi_sub(vi_and(vi_shift_right(q, 8 * j), vi_set1(255)), vi_set1(shape.offset));
       vf value = vf_mul(vf_from_vi(number), shape.halves && v >= 4 ? second : d);

@@ -172,12 +172,6 @@ void tn_slab_blocks(void *slab, const tn_activations *x, uint32_t rows, uint32_t
 
 /* ---- weights ---- */
 
-/* A format, as constants where it is used: what tn_layout_shape has, and of a dot product with a row (with halves, of
- * both times their factors) how many bits it may have. */
-typedef struct format {
-  int bits, scale_floats, minimum, halves, factors, offset, dot_bits;
-} format;
-
 /* Vectors of one panel and of the other become two that have the same step of both. */
 TN_INLINE void pair(const uint8_t *a, const uint8_t *b, word *first, word *second) {
   HVX_VectorPair both = Q6_W_vshuff_VVR(load(b), load(a), 64);
@@ -185,8 +179,17 @@ TN_INLINE void pair(const uint8_t *a, const uint8_t *b, word *first, word *secon
   *second = Q6_V_hi_W(both);
 }
 
-TN_INLINE void unpack_quants(const int bits, const uint8_t *a, const uint8_t *b, word *w) {
-  if (bits == 8) {
+/* Each byte of x, below 16, becomes what the table has there. */
+TN_INLINE word look_up(const uint8_t *table, word x) {
+  uint16_t wide[16]; /* as the instruction wants its table: a byte in each half word */
+  for (int i = 0; i < 16; i++) wide[i] = table[i];
+  word values = splat(0);
+  __builtin_memcpy(&values, wide, sizeof wide);
+  return Q6_Vb_vlut32_VbVbR(x, values, 0);
+}
+
+TN_INLINE void unpack_quants(const tn_layout_shape f, const uint8_t *a, const uint8_t *b, word *w) {
+  if (f.bits == 8) {
     for (int v = 0; v < 8; v += 2) pair(a + v * 64, b + v * 64, &w[v], &w[v + 1]);
     return;
   }
@@ -199,7 +202,8 @@ TN_INLINE void unpack_quants(const int bits, const uint8_t *a, const uint8_t *b,
       w[v + i + 4] = Q6_Vub_vlsr_VubR(both[i], 4);
     }
   }
-  if (bits == 4) return;
+  for (int v = 0; v < 8 && f.codes; v++) w[v] = look_up(tn_layout_values((tn_layout_codes)f.codes), w[v]);
+  if (f.bits == 4) return;
   word halves[2];
   pair(a + 256, b + 256, &halves[0], &halves[1]);
   for (int i = 0; i < 2; i++) {
@@ -215,7 +219,7 @@ typedef struct number {
   word m, e;
 } number;
 
-TN_INLINE number take_apart(word bits, const int floats, word *seen) {
+TN_INLINE number take_apart(word bits, const bool floats, word *seen) {
   const int width = floats ? 23 : 10;
   const word one = splat(1);
   word sign = floats ? Q6_Vw_vasr_VwR(bits, 31) : Q6_Vw_vasr_VwR(Q6_Vw_vasl_VwR(bits, 16), 31);
@@ -228,15 +232,12 @@ TN_INLINE number take_apart(word bits, const int floats, word *seen) {
 }
 
 /* 16 scales of two panels, and 16 minima where there are. */
-TN_INLINE void take_scales(const format f, const uint8_t *a, const uint8_t *b, number *d, number *m, word *seen) {
-  HVX_VectorPair both = Q6_W_vshuff_VVR(load(b), load(a), f.scale_floats ? 64 : 32);
-  word low = Q6_V_lo_W(both), high = Q6_V_hi_W(both);
-  if (!f.scale_floats) {
-    low = Q6_V_lo_W(Q6_Wuw_vunpack_Vuh(low));
-    high = Q6_V_lo_W(Q6_Wuw_vunpack_Vuh(high));
-  }
-  *d = take_apart(low, f.scale_floats, seen);
-  if (f.minimum) *m = take_apart(high, f.scale_floats, seen);
+TN_INLINE void take_scales(const tn_layout_shape f, const uint8_t *a, const uint8_t *b, number *d, number *m,
+                           word *seen) {
+  HVX_VectorPair both = Q6_W_vshuff_VVR(load(b), load(a), 32);
+  word low = Q6_V_lo_W(Q6_Wuw_vunpack_Vuh(Q6_V_lo_W(both))), high = Q6_V_lo_W(Q6_Wuw_vunpack_Vuh(Q6_V_hi_W(both)));
+  *d = take_apart(f.scale_bf16 ? Q6_Vw_vasl_VwR(low, 16) : low, f.scale_bf16, seen);
+  if (f.minimum) *m = take_apart(high, false, seen);
 }
 
 /* Two rows of 16 factors of two panels. */
@@ -258,32 +259,35 @@ TN_INLINE word fixed(number n, const int mantissa_bits, const int bits, word uni
   return Q6_Vw_vasr_VwVw(m, Q6_Vw_vmin_VwVw(shift, splat(31)));
 }
 
+/* Bits that a dot product of 32 columns with a row may have; with halves, of both times their factors. */
+TN_INLINE int dot_bits(const tn_layout_shape f) {
+  if (f.halves) return 24;
+  if (f.codes == TN_CODES_E2M1 || f.bits == 6) return f.minimum ? 17 : 16;
+  if (f.codes || f.bits == 8) return 19;
+  return f.minimum ? 16 : 15;
+}
+
 /* Unpacks `count` blocks of a group of two panels from block `begin` on; returns the lanes' exponents. */
-TN_INLINE word unpack_group(const format f, const uint8_t *a, const uint8_t *b, uint32_t begin, uint32_t count,
+TN_INLINE word unpack_group(const tn_layout_shape f, const uint8_t *a, const uint8_t *b, uint32_t begin, uint32_t count,
                             unpacked *to, word *seen) {
-  const tn_layout_shape shape = {.bits = (uint8_t)f.bits,
-                                 .scale_floats = (uint8_t)f.scale_floats,
-                                 .minimum = (uint8_t)f.minimum,
-                                 .halves = (uint8_t)f.halves,
-                                 .factors = (uint8_t)f.factors};
-  const int most = 46 - f.dot_bits, bits = most < 30 ? most : 30;
-  const int mantissa = f.scale_floats ? 24 : f.factors && f.minimum ? 18 : 11;
+  const int most = 46 - dot_bits(f), bits = most < 30 ? most : 30;
+  const int mantissa = f.scale_bf16 ? 24 : !f.factors || f.halves ? 11 : f.minimum ? 18 : 16;
   word x = splat(NOTHING), least = splat(NOTHING);
   number first = {x, x}, second = {x, x};
   if (f.factors) {
-    uint32_t shared = (uint32_t)tn_layout_group_at(shape, begin);
+    uint32_t shared = (uint32_t)tn_layout_group_at(f, begin);
     take_scales(f, a + shared, b + shared, &first, &second, seen);
   }
   for (uint32_t i = 0; i < count; i++) {
-    uint32_t quants = (uint32_t)tn_layout_quants_at(shape, begin + i);
-    uint32_t scales = (uint32_t)tn_layout_scales_at(shape, begin + i);
+    uint32_t quants = (uint32_t)tn_layout_quants_at(f, begin + i);
+    uint32_t scales = (uint32_t)tn_layout_scales_at(f, begin + i);
     word factor = x, second_factor = x;
     if (f.factors)
       take_factors(a + scales, b + scales, &factor, &second_factor);
     else
       take_scales(f, a + scales, b + scales, &first, &second, seen);
-    unpack_quants(f.bits, a + quants, b + quants, to[i].w);
-    to[i].scales[D] = f.factors && f.minimum ? times(first.m, factor) : first.m;
+    unpack_quants(f, a + quants, b + quants, to[i].w);
+    to[i].scales[D] = f.factors && !f.halves ? times(first.m, factor) : first.m;
     to[i].scales[D_HIGH] = first.e;
     x = Q6_Vw_vmax_VwVw(x, first.e);
     if (f.halves) {
@@ -336,7 +340,7 @@ TN_INLINE word fraction_product(word a, word b) {
 }
 
 /* t of one block and one row; `begin` is the upper half of its record's scale. */
-TN_INLINE word term(const format f, const word *w, const word *scales, const record *r, int32_t begin) {
+TN_INLINE word term(const tn_layout_shape f, const word *w, const word *scales, const record *r, int32_t begin) {
   if (f.halves) {
     word sum = Q6_Vw_vmpyio_VwVh(dot(w, r, 4, 4, NULL), scales[SECOND]);
     sum = Q6_Vw_vmpyieacc_VwVwVh(sum, dot(w, r, 0, 4, NULL), scales[SECOND]);
@@ -363,8 +367,8 @@ TN_INLINE void add_group(word sum, word exponent, running *to) {
 }
 
 /* `rows` rows through `count` blocks. stride: records from block to block. */
-TN_INLINE void run_group(const int rows, const format f, const unpacked *blocks, uint32_t count, const record *records,
-                         uint32_t stride, word x, const int32_t *exponents, running *to) {
+TN_INLINE void run_group(const int rows, const tn_layout_shape f, const unpacked *blocks, uint32_t count,
+                         const record *records, uint32_t stride, word x, const int32_t *exponents, running *to) {
   word sums[ROWS];
 #pragma clang loop unroll(full)
   for (int r = 0; r < rows; r++) sums[r] = splat(0);
@@ -402,7 +406,8 @@ TN_INLINE word rounded(word total, word exponent) {
 
 /* Two panels against all rows of a slab; b is a where there is but one. All but the pointers and counts are constants
  * where it is used. */
-TN_INLINE void tile(const format f, uint32_t columns, const uint8_t *a, const uint8_t *b, head *h, uint32_t rows) {
+TN_INLINE void tile(const tn_layout_shape f, uint32_t columns, const uint8_t *a, const uint8_t *b, head *h,
+                    uint32_t rows) {
   const uint32_t blocks = columns / TN_BLOCK;
   const record *records = records_of(h);
   const int32_t *exponents = (const int32_t *)(const void *)(records + blocks * rows);
@@ -422,27 +427,30 @@ TN_INLINE void tile(const format f, uint32_t columns, const uint8_t *a, const ui
     TN_RUN(1);
 #undef TN_RUN
   }
-  HVX_VectorPred bad = Q6_Q_vcmp_eq_VwVw(seen, splat(f.scale_floats ? 255 : 31));
+  HVX_VectorPred bad = Q6_Q_vcmp_eq_VwVw(seen, splat(f.scale_bf16 ? 255 : 31));
   for (uint32_t r = 0; r < rows; r++) {
     word y = Q6_V_vmux_QVV(bad, splat(0x7fc00000), rounded(h->rows[r].total, h->rows[r].exponent));
     h->rows[r].total = h->not_finite[r] ? splat(0x7fc00000) : y;
   }
 }
 
-/* One function a layout: bits, f32 scales, minimum, halves, factors, offset, bits of a dot product. */
-#define TN_TILE(name, ...)                                                                         \
+/* One function a layout. */
+#define TN_TILE(name, kind)                                                                        \
   static void name(uint32_t columns, const uint8_t *a, const uint8_t *b, head *h, uint32_t rows) { \
-    tile((const format){__VA_ARGS__}, columns, a, b, h, rows);                                     \
+    tile(tn_layout_shape_of(kind), columns, a, b, h, rows);                                        \
   }
-TN_TILE(tile_nibble_d16, 4, 0, 0, 0, 0, 8, 15)
-TN_TILE(tile_nibble_dm16, 4, 0, 1, 0, 0, 0, 16)
-TN_TILE(tile_byte_d16, 8, 0, 0, 0, 0, 128, 19)
-TN_TILE(tile_nibble_dmk, 4, 0, 1, 0, 1, 0, 16)
-TN_TILE(tile_six_d16, 6, 0, 0, 0, 0, 16, 16)
-TN_TILE(tile_six_dm16, 6, 0, 1, 0, 0, 0, 17)
-TN_TILE(tile_six_dmk, 6, 0, 1, 0, 1, 0, 17)
-TN_TILE(tile_six_halves, 6, 0, 0, 1, 1, 32, 24)
-TN_TILE(tile_byte_d32, 8, 1, 0, 0, 0, 128, 19)
+TN_TILE(tile_nibble_d16, TN_LAYOUT_NIBBLE_D16)
+TN_TILE(tile_nibble_dm16, TN_LAYOUT_NIBBLE_DM16)
+TN_TILE(tile_byte_d16, TN_LAYOUT_BYTE_D16)
+TN_TILE(tile_nibble_dmk, TN_LAYOUT_NIBBLE_DMK)
+TN_TILE(tile_six_d16, TN_LAYOUT_SIX_D16)
+TN_TILE(tile_six_dm16, TN_LAYOUT_SIX_DM16)
+TN_TILE(tile_six_dmk, TN_LAYOUT_SIX_DMK)
+TN_TILE(tile_six_halves, TN_LAYOUT_SIX_HALVES)
+TN_TILE(tile_byte_b16, TN_LAYOUT_BYTE_B16)
+TN_TILE(tile_iq4_d16, TN_LAYOUT_IQ4_D16)
+TN_TILE(tile_iq4_dk, TN_LAYOUT_IQ4_DK)
+TN_TILE(tile_e2m1_b16, TN_LAYOUT_E2M1_B16)
 
 /* The rows' totals, by now floats of two panels, to out[panels][rows][16]. */
 static void put_out(const running *from, uint32_t rows, uint32_t panels, float *out) {
@@ -473,7 +481,10 @@ void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, uint32_t pane
     case TN_LAYOUT_SIX_DM16: tile_six_dm16(columns, panel, second, h, rows); break;
     case TN_LAYOUT_SIX_DMK: tile_six_dmk(columns, panel, second, h, rows); break;
     case TN_LAYOUT_SIX_HALVES: tile_six_halves(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_BYTE_D32: tile_byte_d32(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_BYTE_B16: tile_byte_b16(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_IQ4_D16: tile_iq4_d16(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_IQ4_DK: tile_iq4_dk(columns, panel, second, h, rows); break;
+    case TN_LAYOUT_E2M1_B16: tile_e2m1_b16(columns, panel, second, h, rows); break;
     default: return;
   }
   put_out(h->rows, rows, panels, out);

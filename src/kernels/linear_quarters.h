@@ -19,14 +19,19 @@
 #define TN_FEW_ROWS 2 /* rows whose sums of four quarters fit the registers */
 
 /* Vector v < 8 of a quarter's quants: four lanes, columns 4v .. 4v + 3. */
-TN_INLINE int8x16_t tn_quarter_quants(const uint8_t *quants, const int bits, const int v) {
-  if (bits == 8) {
+TN_INLINE int8x16_t tn_quarter_quants(const uint8_t *quants, const tn_layout_shape f, const int v) {
+  if (f.bits == 8) {
     const uint8x16_t bytes = vld1q_u8(quants + v * 64);
     return (int8x16_t)(TN_SIGNED_BYTES ? veorq_u8(bytes, vdupq_n_u8(128)) : bytes);
   }
   const uint8x16_t both = vld1q_u8(quants + v % 4 * 64);
   const uint8x16_t low = v < 4 ? vandq_u8(both, vdupq_n_u8(15)) : vshrq_n_u8(both, 4);
-  if (bits == 4) return (int8x16_t)low;
+  if (f.codes) {
+    uint8x16_t values = vld1q_u8(tn_layout_values((tn_layout_codes)f.codes));
+    if (TN_SIGNED_BYTES) values = vsubq_u8(values, vdupq_n_u8(f.offset));
+    return (int8x16_t)vqtbl1q_u8(values, low);
+  }
+  if (f.bits == 4) return (int8x16_t)low;
   uint8x16_t upper = vld1q_u8(quants + 256 + v / 4 * 64);
   switch (v % 4) {
     case 0: upper = vshlq_n_u8(upper, 4); break;
@@ -41,9 +46,10 @@ TN_INLINE int8x16_t tn_quarter_quants(const uint8_t *quants, const int bits, con
 TN_INLINE float32x4_t tn_quarter_scale(const uint8_t *panel, const tn_layout_shape shape, uint32_t block,
                                        const int which, const int quarter) {
   const uint8_t *scales = panel + tn_layout_scales_at(shape, block);
-  if (shape.scale_floats) return vld1q_f32((const float *)(const void *)scales + 16 * which + 4 * quarter);
-  if (!shape.factors)
-    return vcvt_f32_f16((float16x4_t)vld1_u16((const uint16_t *)(const void *)scales + 16 * which + 4 * quarter));
+  if (!shape.factors) {
+    const uint16x4_t halves = vld1_u16((const uint16_t *)(const void *)scales + 16 * which + 4 * quarter);
+    return shape.scale_bf16 ? (float32x4_t)vshll_n_u16(halves, 16) : vcvt_f32_f16((float16x4_t)halves);
+  }
   const uint8_t *shared = panel + tn_layout_group_at(shape, block) + (shape.minimum ? 32 * which : 0) + 8 * quarter;
   int32_t four;
   __builtin_memcpy(&four, scales + 16 * which + 4 * quarter, 4);
@@ -99,10 +105,10 @@ TN_INLINE int32x4_t tn_dot_row(const int8x16_t *w, const int8_t *x, const int be
 }
 #endif
 
-TN_INLINE void tn_quarter_weights(const tn_block_format f, const int begin, const int end, const uint8_t *quants,
+TN_INLINE void tn_quarter_weights(const tn_layout_shape f, const int begin, const int end, const uint8_t *quants,
                                   int8x16_t *w) {
 #pragma GCC unroll 8
-  for (int v = begin; v < end; v++) w[v] = tn_quarter_quants(quants, f.bits, v);
+  for (int v = begin; v < end; v++) w[v] = tn_quarter_quants(quants, f, v);
 }
 
 /* Four lanes of one block of a panel, and the scales they need. */
@@ -112,12 +118,11 @@ typedef struct tn_quarter {
   float32x4_t minimum;
 } tn_quarter;
 
-TN_INLINE tn_quarter tn_quarter_of(const tn_block_format f, const uint8_t *panel, uint32_t block, const int quarter) {
-  const tn_layout_shape shape = tn_shape_of_format(f);
-  tn_quarter q = {.quants = panel + tn_layout_quants_at(shape, block) + quarter * 16};
-  q.scale[0] = tn_quarter_scale(panel, shape, block, 0, quarter);
-  if (f.halves) q.scale[1] = tn_quarter_scale(panel, shape, block, 1, quarter);
-  if (f.minimum) q.minimum = tn_quarter_scale(panel, shape, block, 1, quarter);
+TN_INLINE tn_quarter tn_quarter_of(const tn_layout_shape f, const uint8_t *panel, uint32_t block, const int quarter) {
+  tn_quarter q = {.quants = panel + tn_layout_quants_at(f, block) + quarter * 16};
+  q.scale[0] = tn_quarter_scale(panel, f, block, 0, quarter);
+  if (f.halves) q.scale[1] = tn_quarter_scale(panel, f, block, 1, quarter);
+  if (f.minimum) q.minimum = tn_quarter_scale(panel, f, block, 1, quarter);
   return q;
 }
 
@@ -128,7 +133,7 @@ typedef struct tn_four_rows {
   tn_i4 start;
 } tn_four_rows;
 
-TN_INLINE tn_four_rows tn_load_four_rows(const int rows, const tn_block_format f, const int half, const uint8_t *slab,
+TN_INLINE tn_four_rows tn_load_four_rows(const int rows, const tn_layout_shape f, const int half, const uint8_t *slab,
                                          const int i) {
   const float *scale = (const float *)(const void *)(slab + rows * 32) + 4 * i;
   tn_four_rows four = {.scale = vld1q_f32(scale)};
@@ -138,9 +143,10 @@ TN_INLINE tn_four_rows tn_load_four_rows(const int rows, const tn_block_format f
 }
 
 /* The share in acc[r], four lanes, of a block, or of half a block where halves have scales, for each row r. */
-TN_INLINE void tn_quarter_rows(const int rows, const tn_block_format f, const int half, const tn_quarter *quarter,
+TN_INLINE void tn_quarter_rows(const int rows, const tn_layout_shape f, const int half, const tn_quarter *quarter,
                                const uint8_t *slab, float32x4_t *acc) {
-  const bool starts = f.offset && !(TN_SIGNED_BYTES && f.bits == 8);
+  const int value_bits = f.codes ? 8 : f.bits;
+  const bool starts = f.offset && !(TN_SIGNED_BYTES && value_bits == 8);
   const int begin = half * 4, end = f.halves ? begin + 4 : 8;
   int8x16_t w[8];
   tn_four_rows four = {0};
@@ -149,7 +155,7 @@ TN_INLINE void tn_quarter_rows(const int rows, const tn_block_format f, const in
   for (int r = 0; r < rows; r++) {
     if (r % 4 == 0) four = tn_load_four_rows(rows, f, half, slab, r / 4);
     const int8_t *x = (const int8_t *)slab + r * 32;
-    const int32x4_t sums = tn_dot_row(w, x, begin, end, f.bits, starts ? four.start[r % 4] : 0);
+    const int32x4_t sums = tn_dot_row(w, x, begin, end, value_bits, starts ? four.start[r % 4] : 0);
     acc[r] = vfmaq_f32(acc[r], vcvtq_f32_s32(sums), quarter->scale[half] * four.scale[r % 4]);
     if (f.minimum) acc[r] = vfmaq_f32(acc[r], quarter->minimum, vdupq_n_f32(four.term[r % 4]));
   }
@@ -163,7 +169,7 @@ TN_INLINE int64x2_t tn_in_turn(int64x2_t four, const int i, const bool alone) {
 
 /* The same for pairs of rows r, r + 1: acc[r] is [lane 0, row r] [lane 0, row r + 1] [lane 1, row r] [lane 1, row
  * r + 1], acc[r + 1] is lanes 2 and 3 likewise. Where the last row is alone, it is both rows of its pair. */
-TN_INLINE void tn_quarter_pairs(const int rows, const tn_block_format f, const int half, const tn_quarter *quarter,
+TN_INLINE void tn_quarter_pairs(const int rows, const tn_layout_shape f, const int half, const tn_quarter *quarter,
                                 const uint8_t *slab, float32x4_t *acc) {
   const int begin = half * 4, end = f.halves ? begin + 4 : 8;
   const float32x4_t d = quarter->scale[half], m = quarter->minimum;
@@ -197,7 +203,7 @@ TN_INLINE void tn_quarter_pairs(const int rows, const tn_block_format f, const i
 }
 #endif
 
-TN_INLINE void tn_quarter_block(const int rows, const tn_block_format f, const int half, const tn_quarter *quarter,
+TN_INLINE void tn_quarter_block(const int rows, const tn_layout_shape f, const int half, const tn_quarter *quarter,
                                 const uint8_t *slab, float32x4_t *acc) {
 #if TN_SLAB_PAIRS
   if (rows > 1) {
@@ -209,17 +215,16 @@ TN_INLINE void tn_quarter_block(const int rows, const tn_block_format f, const i
 }
 
 /* Quarters first .. first + quarters - 1 along the panel: their lanes of out[rows][16]. */
-TN_INLINE void tn_quarters_run(const int rows, const tn_block_format f, const tn_matrix *matrix, const uint8_t *panel,
+TN_INLINE void tn_quarters_run(const int rows, const tn_layout_shape f, const tn_matrix *matrix, const uint8_t *panel,
                                const uint8_t *slab, const int quarters, const int first, float *out) {
-  const tn_layout_shape shape = tn_shape_of_format(f);
-  const int bytes = (int)(tn_layout_quant_bytes(shape) + tn_layout_scale_bytes(shape));
+  const int bytes = (int)(tn_layout_quant_bytes(f) + tn_layout_scale_bytes(f));
   float32x4_t acc[4][TN_TILE_ROWS];
 #pragma GCC unroll 4
   for (int i = 0; i < quarters; i++)
 #pragma GCC unroll 16
     for (int r = 0; r < TN_TILE_ROWS; r++) acc[i][r] = vdupq_n_f32(0);
   for (uint32_t b = 0; b < matrix->columns / TN_BLOCK; b++, slab += TN_SLAB_BLOCK_BYTES(rows)) {
-    const uint8_t *quants = panel + tn_layout_quants_at(shape, b);
+    const uint8_t *quants = panel + tn_layout_quants_at(f, b);
     if (quarters == 4)
       tn_prefetch_block(quants, bytes);
     else
@@ -246,7 +251,7 @@ TN_INLINE void tn_quarters_run(const int rows, const tn_block_format f, const tn
 }
 
 /* The tile; all but the pointers are constants where it is used. */
-TN_INLINE void tn_quarters_tile(const int rows, const tn_block_format f, const tn_matrix *matrix, const uint8_t *panel,
+TN_INLINE void tn_quarters_tile(const int rows, const tn_layout_shape f, const tn_matrix *matrix, const uint8_t *panel,
                                 const uint8_t *slab, float *out) {
   if (rows <= TN_FEW_ROWS) {
     tn_quarters_run(rows, f, matrix, panel, slab, 4, 0, out);

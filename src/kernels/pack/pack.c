@@ -21,17 +21,17 @@ uint32_t tn_packed_kind(uint32_t dtype) {
     case TN_BF16: return TN_LAYOUT_BF16;
     case TN_Q4_0: return TN_LAYOUT_NIBBLE_D16;
     case TN_Q4_1: return TN_LAYOUT_NIBBLE_DM16;
-    case TN_Q8_0:
-    case TN_IQ4_NL: return TN_LAYOUT_BYTE_D16;
+    case TN_Q8_0: return TN_LAYOUT_BYTE_D16;
     case TN_Q5_0: return TN_LAYOUT_SIX_D16;
     case TN_Q5_1: return TN_LAYOUT_SIX_DM16;
     case TN_Q4_K: return TN_LAYOUT_NIBBLE_DMK;
     case TN_Q5_K: return TN_LAYOUT_SIX_DMK;
     case TN_Q3_K:
     case TN_Q6_K: return TN_LAYOUT_SIX_HALVES;
-    case TN_IQ4_XS:
-    case TN_MXFP4:
-    case TN_MXFP6: return TN_LAYOUT_BYTE_D32;
+    case TN_IQ4_NL: return TN_LAYOUT_IQ4_D16;
+    case TN_IQ4_XS: return TN_LAYOUT_IQ4_DK;
+    case TN_MXFP4: return TN_LAYOUT_E2M1_B16;
+    case TN_MXFP6: return TN_LAYOUT_BYTE_B16;
     default: return TN_LAYOUT_NONE;
   }
 }
@@ -206,10 +206,6 @@ static void put_quants(const pack_job *job, const uint8_t q[TN_BLOCK], uint32_t 
 static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t b, uint32_t lane, uint8_t *panel) {
   uint8_t *scales = panel + tn_layout_scales_at(job->shape, b), *halves = scales;
   put_quants(job, block->q, lane, panel + tn_layout_quants_at(job->shape, b));
-  if (job->shape.scale_floats) {
-    __builtin_memcpy(scales + lane * 4, &block->d, 4);
-    return;
-  }
   if (job->shape.factors) {
     halves = panel + tn_layout_group_at(job->shape, b);
     for (uint32_t i = 0; i < 2; i++) scales[16 * i + lane] = (uint8_t)block->factors[i];
@@ -218,7 +214,7 @@ static void put_block(const pack_job *job, const tn_unpacked *block, uint32_t b,
   if (job->shape.minimum) __builtin_memcpy(halves + 32 + lane * 2, &block->m16, 2);
 }
 
-/* One row of Q4_0 or Q4_1, whose nibbles already lie as the layout wants them. */
+/* One row of Q4_0, Q4_1 or IQ4_NL, whose nibbles already lie as the layout wants them. */
 static void pack_q4_row(const pack_job *job, const uint8_t *from, uint32_t lane, uint8_t *panel) {
   const uint32_t head = job->shape.minimum ? 4 : 2;
   for (uint32_t b = 0; b < job->matrix.columns / TN_BLOCK; b++, from += head + 16) {
@@ -246,7 +242,7 @@ static void pack_q8_row(const pack_job *job, const uint8_t *from, uint32_t lane,
 
 static void pack_blocks(const pack_job *job, const stored_row rows[TN_PANEL_ROWS], uint8_t *panel) {
   uint32_t dtype = job->desc->dtype;
-  if (dtype == TN_Q4_0 || dtype == TN_Q4_1 || dtype == TN_Q8_0) {
+  if (dtype == TN_Q4_0 || dtype == TN_Q4_1 || dtype == TN_IQ4_NL || dtype == TN_Q8_0) {
     for (uint32_t l = 0; l < TN_PANEL_ROWS; l++) {
       if (!rows[l].data) continue;
       if (dtype == TN_Q8_0)

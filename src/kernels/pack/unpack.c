@@ -8,8 +8,6 @@
 #define BYTE_OFFSET 128
 #define SIX_OFFSET 32
 
-static const int8_t iq4_values[16] = {TN_IQ4_VALUES};
-
 /* Element i where byte j holds the elements j and j + 16. */
 static inline int nibble32(const uint8_t *qs, int i) {
   return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
@@ -23,29 +21,28 @@ static void unpack_q5(const uint8_t *qs, uint32_t fifth, tn_unpacked *out) {
   for (int i = 0; i < 32; i++) out->q[i] = (uint8_t)(nibble32(qs, i) | (int)(fifth >> i & 1) << 4);
 }
 
-static void unpack_iq4(const uint8_t *qs, tn_unpacked *out) {
-  for (int i = 0; i < 32; i++) out->q[i] = (uint8_t)(iq4_values[nibble32(qs, i)] + BYTE_OFFSET);
-}
-
-/* Twice the value of an E2M1 number. */
-static int e2m1_twice(int code) {
-  static const int8_t twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
-  return code & 8 ? -twice[code & 7] : twice[code & 7];
-}
-
 /* Eight times the value of an E2M3 number. */
 static int e2m3_eighths(int code) {
   int e = code >> 3 & 3, m = code & 7, magnitude = e ? (8 + m) << (e - 1) : m;
   return code & 32 ? -magnitude : magnitude;
 }
 
-static void unpack_mx(const tn_block_mxfp6 *b, int bits6, tn_unpacked *out) {
+/* A power of two, which a bf16 holds: the upper half of a float. */
+static uint16_t power_of_two(uint8_t e8m0, float times) {
+  return (uint16_t)(tn_float_bits(tn_e8m0_to_f32(e8m0) * times) >> 16);
+}
+
+static void unpack_mxfp6(const tn_block_mxfp6 *b, tn_unpacked *out) {
   for (int i = 0; i < 32; i++) {
-    int code = nibble32(b->qs, i);
-    int value = bits6 ? e2m3_eighths(code | (b->qh[i % 8] >> 2 * (i / 8) & 3) << 4) : e2m1_twice(code);
-    out->q[i] = (uint8_t)(value + BYTE_OFFSET);
+    int code = nibble32(b->qs, i) | (b->qh[i % 8] >> 2 * (i / 8) & 3) << 4;
+    out->q[i] = (uint8_t)(e2m3_eighths(code) + BYTE_OFFSET);
   }
-  out->d = tn_e8m0_to_f32(b->e) * (bits6 ? 0.125f : 0.5f);
+  out->d16 = power_of_two(b->e, 0.125f);
+}
+
+static void unpack_mxfp4(const tn_block_mxfp4 *b, tn_unpacked *out) {
+  unpack_q4(b->qs, out);
+  out->d16 = power_of_two(b->e, 0.5f);
 }
 
 /* S and M of group g of Q4_K and Q5_K. */
@@ -105,8 +102,10 @@ static void unpack_q3_k(const tn_block_q3_k *b, int g, tn_unpacked *out) {
 
 static void unpack_iq4_xs(const tn_block_iq4_xs *b, int g, tn_unpacked *out) {
   int s = (b->scales_l[g / 2] >> 4 * (g % 2) & 15) | (b->scales_h >> 2 * g & 3) << 4;
-  unpack_iq4(b->qs + 16 * g, out);
-  out->d = tn_f16_to_f32(b->d) * (float)(s - 32);
+  unpack_q4(b->qs + 16 * g, out);
+  out->d16 = b->d;
+  out->factors[0] = (int8_t)(s - 32);
+  out->factors[1] = 0;
 }
 
 void tn_unpack_block(uint32_t dtype, const uint8_t *row, uint32_t block, tn_unpacked *out) {
@@ -148,7 +147,7 @@ void tn_unpack_block(uint32_t dtype, const uint8_t *row, uint32_t block, tn_unpa
     }
     case TN_IQ4_NL: {
       const tn_block_iq4_nl *b = at;
-      unpack_iq4(b->qs, out);
+      unpack_q4(b->qs, out);
       out->d16 = b->d;
       break;
     }
@@ -165,8 +164,8 @@ void tn_unpack_block(uint32_t dtype, const uint8_t *row, uint32_t block, tn_unpa
     case TN_Q6_K: unpack_q6_k(at, g, out); break;
     case TN_Q3_K: unpack_q3_k(at, g, out); break;
     case TN_IQ4_XS: unpack_iq4_xs(at, g, out); break;
-    case TN_MXFP4: unpack_mx(at, 0, out); break;
-    case TN_MXFP6: unpack_mx(at, 1, out); break;
+    case TN_MXFP4: unpack_mxfp4(at, out); break;
+    case TN_MXFP6: unpack_mxfp6(at, out); break;
     default: break;
   }
 }

@@ -4,12 +4,11 @@
 
 #include <stdint.h>
 
-/* q: unsigned, the layout's offset included. Scales as the layout of the dtype has them: d16, m16 the stored halves, or
- * d a float, or d16, m16 and what they are multiplied by. */
+/* q: unsigned, the layout's offset included, or a code. Scales as the layout of the dtype has them: d16, m16 as halves,
+ * and, of layouts with factors, what they are multiplied by. */
 typedef struct tn_unpacked {
   uint8_t q[32];
   uint16_t d16, m16;
-  float d;
   int8_t factors[2];
 } tn_unpacked;
 

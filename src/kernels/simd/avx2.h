@@ -58,6 +58,10 @@ static inline vi vi_shift_right(vi x, unsigned n) {
 static inline vi vi_shift_right_signed(vi x, unsigned n) {
   return (vi){_mm256_srai_epi32(x.a, (int)n), _mm256_srai_epi32(x.b, (int)n)};
 }
+static inline vi vi_look_up(const uint8_t table[16], vi x) {
+  const __m256i values = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+  return (vi){_mm256_shuffle_epi8(values, x.a), _mm256_shuffle_epi8(values, x.b)};
+}
 static inline void vi_store_i8(void *p, vi x) {
   __m256i halves = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
   __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));

@@ -100,6 +100,9 @@ static inline vi vi_shift_right(vi a, unsigned n) {
 static inline vi vi_shift_right_signed(vi a, unsigned n) {
   return _mm512_srai_epi32(a, n);
 }
+static inline vi vi_look_up(const uint8_t table[16], vi x) {
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), x);
+}
 static inline void vi_store_i8(void *p, vi x) {
   _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x));
 }

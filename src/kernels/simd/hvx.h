@@ -153,6 +153,12 @@ static inline vi vi_shift_right(vi x, unsigned n) {
 static inline vi vi_shift_right_signed(vi x, unsigned n) {
   TN_LANEWISE(vi, x.of[i] >> n);
 }
+static inline vi vi_look_up(const uint8_t table[16], vi x) {
+  vi result = x;
+  uint8_t *bytes = (uint8_t *)result.of;
+  for (int i = 0; i < 64; i++) bytes[i] = table[bytes[i]];
+  return result;
+}
 static inline void vi_store_i8(void *p, vi x) {
   for (int i = 0; i < 16; i++) ((int8_t *)p)[i] = (int8_t)x.of[i];
 }

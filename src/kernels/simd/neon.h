@@ -62,6 +62,13 @@ static inline int32_t vi_largest(vi x) {
   return vmaxvq_s32(vmaxq_s32(vmaxq_s32(x.a, x.b), vmaxq_s32(x.c, x.d)));
 }
 
+static inline vi vi_look_up(const uint8_t table[16], vi x) {
+  const uint8x16_t values = vld1q_u8(table);
+#define EACH(q) (int32x4_t) vqtbl1q_u8(values, (uint8x16_t)x.q)
+  return TN_QUARTERS(vi, EACH);
+#undef EACH
+}
+
 /* The lower halves of 16 lanes, then the lower bytes. */
 static inline void vi_store_i8(void *p, vi x) {
   int16x8_t low = vuzp1q_s16((int16x8_t)x.a, (int16x8_t)x.b), high = vuzp1q_s16((int16x8_t)x.c, (int16x8_t)x.d);

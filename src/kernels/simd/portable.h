@@ -38,6 +38,13 @@ static inline vi vi_max(vi x, vi y) {
   return TN_QUARTERS(vi, EACH);
 #undef EACH
 }
+/* A call, as sixty-four loads and stores in every tile would only make the compiler slow. */
+__attribute__((noinline, unused)) static vi vi_look_up(const uint8_t table[16], vi x) {
+  uint8_t bytes[64];
+  vi_store(bytes, x);
+  for (int i = 0; i < 64; i++) bytes[i] = table[bytes[i]];
+  return vi_load(bytes);
+}
 static inline void vi_store_i8(void *p, vi x) {
   int32_t whole[16];
   int8_t *bytes = (int8_t *)p;

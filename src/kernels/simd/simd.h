@@ -18,6 +18,7 @@
  *   vi_set1 vi_zero vi_load vi_store vi_add vi_sub vi_max vi_and vi_xor
  *   vi_shift_left vi_shift_right (logical) vi_shift_right_signed; vi_store_i8: narrows to 16 bytes
  *   vi_sum, vi_largest: of all lanes
+ *   vi_look_up(table, x): each byte of x, below 16, becomes table[it]
  * Between them
  *   vf_from_vi, vi_round: convert; round to nearest even, for |x| < 2^22
  *   vf_bits, vi_bits: the same bits as the other type

@@ -127,12 +127,11 @@ static void settle_node(const tn_exprs *x, tn_expr_node *node) {
   uint8_t inherited = TN_EXPR_CALLS | TN_EXPR_FILTERS;
   unsigned depth = 0;
   bool nullable = false;
-  const tn_expr_node *a = &x->nodes[node->a < x->count ? node->a : 0], *b = &x->nodes[0];
+  const tn_expr_node *a = &x->nodes[node->a < x->count ? node->a : 0], *b = &x->nodes[node->b < x->count ? node->b : 0];
   node->flags = 0;
   switch ((tn_expr_kind)node->kind) {
     case TN_EXPR_IS_EMPTY: nullable = true; break;
     case TN_EXPR_IS_CONCAT:
-      b = &x->nodes[node->b];
       node->flags = (a->flags | b->flags) & inherited;
       nullable = a->flags & b->flags & TN_EXPR_NULLABLE;
       depth = a->depth + 1u > b->depth ? a->depth + 1u : b->depth;

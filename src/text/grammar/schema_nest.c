@@ -167,7 +167,7 @@ static bool takes_other_keys(const tn_schema *s, const tn_schema_set *set, bool 
   bool told = false, shaped = false;
   for (size_t i = 0; i < set->count; i++) {
     const json_t *other = tn_schema_keyword(s, set->members[i], "additionalProperties");
-    if (other && json_is_false(other)) return false;
+    if (json_is_false(other)) return false;
     told = told || other;
     shaped = shaped || json_object_size(tn_schema_keyword(s, set->members[i], "properties")) ||
              json_object_size(tn_schema_keyword(s, set->members[i], "patternProperties"));

@@ -72,6 +72,11 @@ typedef enum tn_layout_kind {
   TN_LAYOUT_E2M1_B16 = 23,   /* codes, (q - 12) d, d in bf16: MXFP4 */
   TN_LAYOUT_KINDS
 } tn_layout_kind;
+/* `what` of the name of each block layout. */
+#define TN_EACH_BLOCK_LAYOUT(what)                                                                              \
+  what(NIBBLE_D16) what(NIBBLE_DM16) what(BYTE_D16) what(SIX_D16) what(SIX_DM16) what(NIBBLE_DMK) what(SIX_DMK) \
+      what(SIX_HALVES) what(BYTE_B16) what(IQ4_D16) what(IQ4_DK) what(E2M1_B16)
+
 #define TN_LAYOUT_GATED 0x100u /* added to the id: pairs of panels */
 
 typedef enum tn_layout_codes { TN_CODES_NONE, TN_CODES_IQ4, TN_CODES_E2M1 } tn_layout_codes;
@@ -114,6 +119,11 @@ static inline uint32_t tn_layout_quant_bytes(tn_layout_shape shape) {
 }
 #define TN_GROUP_BLOCKS 8u       /* with factors: blocks that share the f16 scales */
 #define TN_GROUP_SCALE_BYTES 64u /* of those */
+/* Bits that q may have: what nibbles are codes of are bytes. */
+static inline int tn_layout_value_bits(tn_layout_shape shape) {
+  return shape.codes ? 8 : shape.bits;
+}
+
 /* With factors: the block's share of the group's. */
 static inline uint32_t tn_layout_scale_bytes(tn_layout_shape shape) {
   if (shape.factors) return TN_PANEL_ROWS * 2u + TN_GROUP_SCALE_BYTES / TN_GROUP_BLOCKS;

@@ -56,18 +56,13 @@ void tn_slab_blocks(void *slab, const tn_activations *x, uint32_t rows, uint32_t
 #define tile tn_quarters_tile
 #else
 
-/* Are q below 16? */
-TN_INLINE bool has_nibbles(const tn_layout_shape f) {
-  return f.bits == 4 && !f.codes;
-}
-
 TN_INLINE vd add(vd acc, vi w, const int8_t *q, const tn_layout_shape f, const int v) {
-  return has_nibbles(f) ? vd_add_nibbles(acc, w, q + 4 * v) : vd_add_bytes(acc, w, q + 4 * v);
+  return tn_layout_value_bits(f) == 4 ? vd_add_nibbles(acc, w, q + 4 * v) : vd_add_bytes(acc, w, q + 4 * v);
 }
 
 TN_INLINE vf total(vd acc, const tn_layout_shape f, int32_t start) {
   if (!f.offset) start = 0;
-  return vf_from_vi(has_nibbles(f) ? vd_end_nibbles(acc, start) : vd_end_bytes(acc, start));
+  return vf_from_vi(tn_layout_value_bits(f) == 4 ? vd_end_nibbles(acc, start) : vd_end_bytes(acc, start));
 }
 
 /* Integer dot products of vectors [begin, end) of a block with every row, the total of row r in sums[r]. Either a row's
@@ -133,46 +128,28 @@ TN_INLINE void tile(const int rows, const tn_layout_shape f, const tn_matrix *ma
 #endif
 
 /* The case of n rows; for more rows than the target's tiles have it is never reached. */
-#define TN_CASE(n, kind) \
+#define TN_CASE(n) \
   case n: tile(n <= TN_TILE_ROWS ? n : 1, tn_layout_shape_of(kind), matrix, panel, slab, out); break;
 
 /* One function a layout. */
 /* clang-format off */
-#define TN_TILE(name, kind)                                                                                         \
-  static void name(const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, uint32_t rows, float *out) { \
-    switch (rows) {                                                                                                 \
-      TN_CASE(1, kind) TN_CASE(2, kind) TN_CASE(3, kind) TN_CASE(4, kind) TN_CASE(5, kind) TN_CASE(6, kind)         \
-      TN_CASE(7, kind) TN_CASE(8, kind) TN_CASE(9, kind) TN_CASE(10, kind) TN_CASE(11, kind) TN_CASE(12, kind)      \
-    }                                                                                                               \
+#define TN_TILE(layout)                                                                         \
+  static void tile_##layout(const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, \
+                            uint32_t rows, float *out) {                                        \
+    const uint32_t kind = TN_LAYOUT_##layout;                                                   \
+    switch (rows) {                                                                             \
+      TN_CASE(1) TN_CASE(2) TN_CASE(3) TN_CASE(4) TN_CASE(5) TN_CASE(6)                         \
+      TN_CASE(7) TN_CASE(8) TN_CASE(9) TN_CASE(10) TN_CASE(11) TN_CASE(12)                      \
+    }                                                                                           \
   }
 /* clang-format on */
-TN_TILE(tile_nibble_d16, TN_LAYOUT_NIBBLE_D16)
-TN_TILE(tile_nibble_dm16, TN_LAYOUT_NIBBLE_DM16)
-TN_TILE(tile_byte_d16, TN_LAYOUT_BYTE_D16)
-TN_TILE(tile_nibble_dmk, TN_LAYOUT_NIBBLE_DMK)
-TN_TILE(tile_six_d16, TN_LAYOUT_SIX_D16)
-TN_TILE(tile_six_dm16, TN_LAYOUT_SIX_DM16)
-TN_TILE(tile_six_dmk, TN_LAYOUT_SIX_DMK)
-TN_TILE(tile_six_halves, TN_LAYOUT_SIX_HALVES)
-TN_TILE(tile_byte_b16, TN_LAYOUT_BYTE_B16)
-TN_TILE(tile_iq4_d16, TN_LAYOUT_IQ4_D16)
-TN_TILE(tile_iq4_dk, TN_LAYOUT_IQ4_DK)
-TN_TILE(tile_e2m1_b16, TN_LAYOUT_E2M1_B16)
+TN_EACH_BLOCK_LAYOUT(TN_TILE)
 
+#define TN_TILE_CASE(layout) \
+  case TN_LAYOUT_##layout: tile_##layout(matrix, panel, slab, rows, out); break;
 static void tile_panel(const tn_matrix *matrix, const uint8_t *panel, const uint8_t *slab, uint32_t rows, float *out) {
   switch (matrix->kind) {
-    case TN_LAYOUT_NIBBLE_D16: tile_nibble_d16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_NIBBLE_DM16: tile_nibble_dm16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_BYTE_D16: tile_byte_d16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_NIBBLE_DMK: tile_nibble_dmk(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_SIX_D16: tile_six_d16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_SIX_DM16: tile_six_dm16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_SIX_DMK: tile_six_dmk(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_SIX_HALVES: tile_six_halves(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_BYTE_B16: tile_byte_b16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_IQ4_D16: tile_iq4_d16(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_IQ4_DK: tile_iq4_dk(matrix, panel, slab, rows, out); break;
-    case TN_LAYOUT_E2M1_B16: tile_e2m1_b16(matrix, panel, slab, rows, out); break;
+    TN_EACH_BLOCK_LAYOUT(TN_TILE_CASE)
     default: break;
   }
 }

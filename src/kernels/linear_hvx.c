@@ -435,22 +435,11 @@ TN_INLINE void tile(const tn_layout_shape f, uint32_t columns, const uint8_t *a,
 }
 
 /* One function a layout. */
-#define TN_TILE(name, kind)                                                                        \
-  static void name(uint32_t columns, const uint8_t *a, const uint8_t *b, head *h, uint32_t rows) { \
-    tile(tn_layout_shape_of(kind), columns, a, b, h, rows);                                        \
+#define TN_TILE(layout)                                                                                     \
+  static void tile_##layout(uint32_t columns, const uint8_t *a, const uint8_t *b, head *h, uint32_t rows) { \
+    tile(tn_layout_shape_of(TN_LAYOUT_##layout), columns, a, b, h, rows);                                   \
   }
-TN_TILE(tile_nibble_d16, TN_LAYOUT_NIBBLE_D16)
-TN_TILE(tile_nibble_dm16, TN_LAYOUT_NIBBLE_DM16)
-TN_TILE(tile_byte_d16, TN_LAYOUT_BYTE_D16)
-TN_TILE(tile_nibble_dmk, TN_LAYOUT_NIBBLE_DMK)
-TN_TILE(tile_six_d16, TN_LAYOUT_SIX_D16)
-TN_TILE(tile_six_dm16, TN_LAYOUT_SIX_DM16)
-TN_TILE(tile_six_dmk, TN_LAYOUT_SIX_DMK)
-TN_TILE(tile_six_halves, TN_LAYOUT_SIX_HALVES)
-TN_TILE(tile_byte_b16, TN_LAYOUT_BYTE_B16)
-TN_TILE(tile_iq4_d16, TN_LAYOUT_IQ4_D16)
-TN_TILE(tile_iq4_dk, TN_LAYOUT_IQ4_DK)
-TN_TILE(tile_e2m1_b16, TN_LAYOUT_E2M1_B16)
+TN_EACH_BLOCK_LAYOUT(TN_TILE)
 
 /* The rows' totals, by now floats of two panels, to out[panels][rows][16]. */
 static void put_out(const running *from, uint32_t rows, uint32_t panels, float *out) {
@@ -467,24 +456,15 @@ static void put_out(const running *from, uint32_t rows, uint32_t panels, float *
   if (second) __builtin_memcpy(second + r * TN_LANES, last + TN_LANES, TN_LANES * sizeof(float));
 }
 
+#define TN_TILE_CASE(layout) \
+  case TN_LAYOUT_##layout: tile_##layout(columns, panel, second, h, rows); break;
 void tn_tile_blocks(const tn_matrix *matrix, const uint8_t *panel, uint32_t panels, void *slab, uint32_t rows,
                     float *out) {
   head *h = head_of(slab);
   const uint32_t columns = matrix->columns;
   const uint8_t *second = panels > 1 ? panel + matrix->panel_bytes : panel;
   switch (matrix->kind) {
-    case TN_LAYOUT_NIBBLE_D16: tile_nibble_d16(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_NIBBLE_DM16: tile_nibble_dm16(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_BYTE_D16: tile_byte_d16(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_NIBBLE_DMK: tile_nibble_dmk(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_SIX_D16: tile_six_d16(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_SIX_DM16: tile_six_dm16(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_SIX_DMK: tile_six_dmk(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_SIX_HALVES: tile_six_halves(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_BYTE_B16: tile_byte_b16(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_IQ4_D16: tile_iq4_d16(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_IQ4_DK: tile_iq4_dk(columns, panel, second, h, rows); break;
-    case TN_LAYOUT_E2M1_B16: tile_e2m1_b16(columns, panel, second, h, rows); break;
+    TN_EACH_BLOCK_LAYOUT(TN_TILE_CASE)
     default: return;
   }
   put_out(h->rows, rows, panels, out);

@@ -145,7 +145,7 @@ TN_INLINE tn_four_rows tn_load_four_rows(const int rows, const tn_layout_shape f
 /* The share in acc[r], four lanes, of a block, or of half a block where halves have scales, for each row r. */
 TN_INLINE void tn_quarter_rows(const int rows, const tn_layout_shape f, const int half, const tn_quarter *quarter,
                                const uint8_t *slab, float32x4_t *acc) {
-  const int value_bits = f.codes ? 8 : f.bits;
+  const int value_bits = tn_layout_value_bits(f);
   const bool starts = f.offset && !(TN_SIGNED_BYTES && value_bits == 8);
   const int begin = half * 4, end = f.halves ? begin + 4 : 8;
   int8x16_t w[8];

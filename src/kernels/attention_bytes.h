@@ -7,7 +7,7 @@
 #define TENON_KERNELS_ATTENTION_BYTES_H
 
 #include "kernels/attention_tile.h"
-#include "kernels/math.h"
+#include "kernels/vector_math.h"
 
 /* What integers are: x = scale * integer. A scale is NaN where a number is none. */
 typedef struct tn_wide {
@@ -26,13 +26,12 @@ TN_INLINE float tn_widest(uint32_t key_dim) {
   return (float)(most < TN_WIDE_MOST ? most : TN_WIDE_MOST);
 }
 
-/* The scale of integers up to `most` for numbers up to the largest of `magnitudes`, the bits of magnitudes, among which
- * NaN is larger than infinity. *inverse: what numbers are multiplied by, 0 where all integers are. */
+/* The scale of integers up to `most` for numbers up to the largest of `magnitudes`, the bits of magnitudes. *inverse:
+ * what numbers are multiplied by, 0 where all integers are. */
 TN_INLINE float tn_wide_scale(vi magnitudes, const float most, float *inverse) {
-  uint32_t bits = (uint32_t)vi_largest(magnitudes);
-  float largest = tn_float_of_bits(bits);
-  *inverse = bits < 0x7f800000u && largest >= TN_INT8_TINY ? most / largest : 0.0f;
-  return bits >= 0x7f800000u ? TN_NAN : largest * (1.0f / most);
+  float largest = tn_largest_of(magnitudes);
+  *inverse = largest > 0.0f ? most / largest : 0.0f;
+  return largest * (1.0f / most);
 }
 
 TN_INLINE vi tn_widen(vf x, const float inverse) {

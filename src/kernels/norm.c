@@ -1,20 +1,18 @@
 /* norm and quantise: the kernels that reduce a row. A row's sums run over four vectors in turn, then over the lanes: an
  * order that depends on nothing but the group's size. */
 #include "kernels/internal.h"
-#include "kernels/math.h"
+#include "kernels/vector_math.h"
 
 #define SUMS 4u
 
-/* One block: at most 32 values. The largest magnitude is found on the bits, where NaN is larger than infinity. */
+/* One block: at most 32 values. */
 static void quantise_block(const float *x, uint32_t count, int8_t *q, float *scale, int32_t *sum) {
   vf low = tn_load_some(x, count);
   vf high = count > TN_LANES ? tn_load_some(x + TN_LANES, count - TN_LANES) : vf_zero();
-  uint32_t bits = (uint32_t)vi_largest(vi_max(vi_bits(vf_abs(low)), vi_bits(vf_abs(high))));
-  float largest = tn_float_of_bits(bits);
-  int finite = bits < 0x7f800000u;
-  if (!finite || largest < TN_INT8_TINY) {
+  float largest = tn_largest_of(vi_max(vi_bits(vf_abs(low)), vi_bits(vf_abs(high))));
+  if (!(largest > 0.0f)) {
     __builtin_memset(q, 0, TN_Q8A_BLOCK);
-    *scale = finite ? 0.0f : TN_NAN;
+    *scale = largest;
     *sum = 0;
     return;
   }

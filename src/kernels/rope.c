@@ -1,7 +1,7 @@
 /* rope_table, rope and kv_write: turning heads, and putting keys and values into their pages. */
 #include "kernels/internal.h"
-#include "kernels/math.h"
 #include "kernels/page.h"
+#include "kernels/vector_math.h"
 
 static void table_row(const tn_kernel_call *call, uint32_t row, uint32_t worker) {
   (void)worker;
@@ -130,15 +130,13 @@ static void turned_key(const tn_kv_write_attributes *attributes, const float *he
   rope_head(&rope, head, table, key);
 }
 
-/* Largest magnitude, found on the bits, where NaN is larger than infinity; then the scale and the integers of
- * device.h, plus 128. Four elements from element i on, which is a multiple of 4, go to to[i * far], to[i * far + near]
- * and so on. */
+/* The scale, which is returned, and the integers of device.h, plus 128. Four elements from element i on, which is a
+ * multiple of 4, go to to[i * far], to[i * far + near] and so on. */
 static float put_int8(const float *x, uint32_t count, uint8_t *to, uint64_t far, uint64_t near) {
   vi most = vi_zero();
   for (uint32_t d = 0; d < count; d += TN_LANES) most = vi_max(most, vi_bits(vf_abs(tn_load_some(x + d, count - d))));
-  uint32_t bits = (uint32_t)vi_largest(most);
-  float largest = tn_float_of_bits(bits);
-  bool finite = bits < 0x7f800000u, zero = !finite || largest < TN_INT8_TINY;
+  float largest = tn_largest_of(most);
+  const bool zero = !(largest > 0.0f);
   const vf inverse = vf_set1(zero ? 0.0f : 127.0f / largest);
   for (uint32_t d = 0; d < count; d += TN_LANES) {
     int8_t q[TN_LANES] = {0};
@@ -146,7 +144,7 @@ static float put_int8(const float *x, uint32_t count, uint8_t *to, uint64_t far,
     for (uint32_t i = 0; i < TN_LANES && d + i < count; i++)
       to[(d + i) / 4 * 4 * far + i % 4 * near] = (uint8_t)(q[i] + 128);
   }
-  return !finite ? TN_NAN : zero ? 0.0f : largest / 127.0f;
+  return zero ? largest : largest / 127.0f;
 }
 
 /* A key and a value into slot `within` of a head's int8 memory. */

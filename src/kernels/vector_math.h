@@ -11,6 +11,14 @@ TN_INLINE vf tn_step(vf a, vf b, float c) {
   return vf_add(vf_mul(a, b), vf_set1(c));
 }
 
+/* The largest of `magnitudes`, the bits of floats that are not negative, as int8 and wider integers are scaled by it:
+ * NaN where one is infinite or NaN (on the bits, that is larger still), 0 below TN_INT8_TINY. */
+TN_INLINE float tn_largest_of(vi magnitudes) {
+  uint32_t bits = (uint32_t)vi_largest(magnitudes);
+  float largest = tn_float_of_bits(bits);
+  return bits >= 0x7f800000u ? TN_NAN : largest < TN_INT8_TINY ? 0.0f : largest;
+}
+
 /* 2^n for -126 <= n <= 127. */
 TN_INLINE vf tn_powers_of_two(vi n) {
   return vf_bits(vi_shift_left(vi_add(n, vi_set1(127)), 23));

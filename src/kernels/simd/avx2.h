@@ -235,10 +235,8 @@ static inline vi vd_end_bytes(vd acc, int32_t start) {
 #endif
 
 /* Sums of pairs of 16-bit products; bytes of even and of odd places are widened apart. */
-typedef vi vw;
-static inline vw vw_begin(int32_t total) {
-  return vi_set1((int32_t)(0u - 128u * (uint32_t)total));
-}
+#define TN_WIDE_PAIRS 1
+#include "kernels/simd/wide.h"
 static inline void vw_store(void *to, vi x) {
   const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6, 7,
                                          8, 9, 12, 13, 10, 11, 14, 15);
@@ -254,9 +252,6 @@ static inline vw vw_add(vw acc, vi w, const void *four) {
   __builtin_memcpy(pairs, four, 8);
   const __m256i even = _mm256_set1_epi32(pairs[0]), odd = _mm256_set1_epi32(pairs[1]);
   return (vw){tn_add_wide(acc.a, w.a, even, odd), tn_add_wide(acc.b, w.b, even, odd)};
-}
-static inline vi vw_end(vw acc) {
-  return acc;
 }
 
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */

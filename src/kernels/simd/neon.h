@@ -108,13 +108,9 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
 
 /* Integers as wide.h has them, or widened: bytes of even and of odd places apart. */
 #if defined(__ARM_FEATURE_DOTPROD)
-typedef struct vw {
-  vi high, low;
-} vw;
-static inline vw vw_begin(int32_t total) {
-  (void)total;
-  return (vw){vi_zero(), vi_zero()};
-}
+#define TN_WIDE_SIGNED 1
+#define TN_OWN_WIDE_STORE
+#include "kernels/simd/wide.h"
 static inline vw vw_add(vw acc, vi w, const void *four) {
   int32_t bytes[2];
   __builtin_memcpy(bytes, four, 8);
@@ -128,9 +124,6 @@ static inline vw vw_add(vw acc, vi w, const void *four) {
 #undef EACH
   return acc;
 }
-static inline vi vw_end(vw acc) {
-  return vi_add(vi_shift_left(acc.high, 8), acc.low);
-}
 /* Plus 128, the upper byte; and the lower less 128. */
 static inline void vw_store(void *to, vi x) {
   const uint8x16_t order = {1, 3, 5, 7, 0, 2, 4, 6, 9, 11, 13, 15, 8, 10, 12, 14};
@@ -140,10 +133,8 @@ static inline void vw_store(void *to, vi x) {
   vst1q_u8((uint8_t *)to + 16, vqtbl1q_u8((uint8x16_t)veorq_s16(vaddq_s16(high, half), half), order));
 }
 #else
-typedef vi vw;
-static inline vw vw_begin(int32_t total) {
-  return vi_set1((int32_t)(0u - 128u * (uint32_t)total));
-}
+#define TN_WIDE_PAIRS 1
+#include "kernels/simd/wide.h"
 static inline int32x4_t tn_add_wide(int32x4_t acc, int32x4_t w, int16x8_t even, int16x8_t odd) {
   const int16x8_t first = (int16x8_t)vandq_s32(w, vdupq_n_s32(0x00ff00ff));
   const int16x8_t second = (int16x8_t)vshrq_n_u16((uint16x8_t)w, 8);
@@ -158,9 +149,6 @@ static inline vw vw_add(vw acc, vi w, const void *four) {
 #define EACH(q) tn_add_wide(acc.q, w.q, even, odd)
   return TN_QUARTERS(vw, EACH);
 #undef EACH
-}
-static inline vi vw_end(vw acc) {
-  return acc;
 }
 static inline void vw_store(void *to, vi x) {
   const uint8x16_t order = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};

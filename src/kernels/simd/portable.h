@@ -172,32 +172,17 @@ static inline vi vd_end_bytes(vd acc, int32_t start) {
   return vi_add(vd_end_nibbles(acc, start), vi_shift_left(vd_widened(acc.high), 4));
 }
 
-/* An integer is 256 times one signed byte plus another: two products of signed bytes, but for -128 twice, fit 16 bits.
- */
-typedef struct vw {
-  vi high, low;
-} vw;
-static inline vw vw_begin(int32_t total) {
-  (void)total;
-  return (vw){vi_zero(), vi_zero()};
-}
-static inline void vw_store(void *to, vi x) {
-  static const uint8_t order[4] = {0, 2, 1, 3};
-  int32_t whole[16];
-  int16_t *halves = (int16_t *)to;
-  vi_store(whole, x);
-  for (int i = 0; i < 16; i++) halves[i] = (int16_t)whole[i / 4 * 4 + order[i % 4]];
-}
+#define TN_WIDE_SIGNED 1
+#include "kernels/simd/wide.h"
+/* Two products of signed bytes, but for -128 twice, fit 16 bits. */
 static inline tn_i4 vw_products(tn_i4 acc, tn_h8 even, tn_h8 odd, tn_h8 by_even, tn_h8 by_odd) {
   tn_h8 sums = even * by_even + odd * by_odd;
   return acc + ((tn_i4)((tn_u4)sums << 16) >> 16) + ((tn_i4)sums >> 16);
 }
 static inline vw vw_add(vw acc, vi w, const void *four) {
-  int32_t pairs[2];
-  __builtin_memcpy(pairs, four, 8);
-  const tn_h8 even = (tn_h8)((tn_i4){1, 1, 1, 1} * pairs[0]), odd = (tn_h8)((tn_i4){1, 1, 1, 1} * pairs[1]);
-  const tn_h8 even_high = (even + 128) >> 8, odd_high = (odd + 128) >> 8;
-  const tn_h8 even_low = even - even_high * 256, odd_low = odd - odd_high * 256;
+  const int8_t *high = (const int8_t *)four, *low = high + 4;
+  const tn_h8 even_high = vd_pair(high[0], high[2]), odd_high = vd_pair(high[1], high[3]);
+  const tn_h8 even_low = vd_pair(low[0], low[2]), odd_low = vd_pair(low[1], low[3]);
   const vi x = vi_xor(w, vi_set1((int32_t)0x80808080u));
 #define EVEN(q) (tn_h8)((tn_uh8)x.q << 8) >> 8
 #define ODD(q) (tn_h8) x.q >> 8
@@ -210,9 +195,6 @@ static inline vw vw_add(vw acc, vi w, const void *four) {
 #undef EVEN
 #undef ODD
   return acc;
-}
-static inline vi vw_end(vw acc) {
-  return vi_add(vi_shift_left(acc.high, 8), acc.low);
 }
 
 /* Always inlined: gcc takes a function that only prefetches for one without effect, and drops calls of it. */

@@ -27,22 +27,17 @@ static int e2m3_eighths(int code) {
   return code & 32 ? -magnitude : magnitude;
 }
 
-/* A power of two, which a bf16 holds: the upper half of a float. */
-static uint16_t power_of_two(uint8_t e8m0, float times) {
-  return (uint16_t)(tn_float_bits(tn_e8m0_to_f32(e8m0) * times) >> 16);
-}
-
 static void unpack_mxfp6(const tn_block_mxfp6 *b, tn_unpacked *out) {
   for (int i = 0; i < 32; i++) {
     int code = nibble32(b->qs, i) | (b->qh[i % 8] >> 2 * (i / 8) & 3) << 4;
     out->q[i] = (uint8_t)(e2m3_eighths(code) + BYTE_OFFSET);
   }
-  out->d16 = power_of_two(b->e, 0.125f);
+  out->d16 = tn_f32_to_bf16(tn_e8m0_to_f32(b->e) * 0.125f);
 }
 
 static void unpack_mxfp4(const tn_block_mxfp4 *b, tn_unpacked *out) {
   unpack_q4(b->qs, out);
-  out->d16 = power_of_two(b->e, 0.5f);
+  out->d16 = tn_f32_to_bf16(tn_e8m0_to_f32(b->e) * 0.5f);
 }
 
 /* S and M of group g of Q4_K and Q5_K. */
